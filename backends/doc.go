@@ -1,0 +1,2 @@
+// Package backends has the interface between a plan and a data plane.
+package backends

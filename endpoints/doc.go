@@ -1,0 +1,2 @@
+// Package endpoints turns EndpointSlices into immutable sets of endpoints.
+package endpoints

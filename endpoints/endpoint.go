@@ -1,0 +1,172 @@
+package endpoints
+
+import (
+	"cmp"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// An Endpoint is one address and port that answers for a Service port.
+//
+// Endpoints are shared between the tracker, the plan and every consumer: they
+// are never changed after they were published, and nobody else may change them.
+type Endpoint struct {
+	// Addr is where connections go: the first address of the endpoint with the
+	// port number of its slice. It is canonical: an IPv4 address is never mapped
+	// into IPv6, and has no zone.
+	Addr netip.AddrPort
+
+	// Ready, Serving and Terminating are the conditions of the EndpointSlice API
+	// with nil resolved: ready and serving default to true, terminating to false.
+	Ready, Serving, Terminating bool
+
+	// NodeName is the node that the endpoint runs on, "" if unknown. It is
+	// compared byte by byte.
+	NodeName string
+
+	// ZoneHints and NodeHints are the zones and nodes that should use this
+	// endpoint (hints.forZones, hints.forNodes), sorted. Empty means no hint.
+	ZoneHints, NodeHints []string
+
+	// Weight is the relative share of new connections for data planes that can
+	// weigh (ipvs); the others ignore it. The tracker sets 1, a hook may choose
+	// another. 0 means no new connections.
+	Weight uint16
+
+	// Ext is what a hook attached, nil if nothing. It is compared with ==.
+	Ext any
+
+	// text is Addr as text, the sort key. It is empty for an Endpoint that did
+	// not come out of NewSet or a tracker.
+	text string
+}
+
+// String returns the address and port, as in "10.0.0.1:80" or "[fd00::1]:80".
+func (e *Endpoint) String() string {
+	if e.text != "" {
+		return e.text
+	}
+	return e.Addr.String()
+}
+
+// Usable reports whether new connections may be sent to the endpoint when no
+// ready one is left: it is terminating but still serving (KEP-1669).
+func (e *Endpoint) Usable() bool { return e.Serving && e.Terminating }
+
+// Compare orders endpoints by the bytes of their text, so that 10.0.0.10:80
+// comes before 10.0.0.2:80.
+func Compare(a, b *Endpoint) int { return strings.Compare(a.String(), b.String()) }
+
+// Equal reports whether a and b are the same in every field that is used.
+func Equal(a, b *Endpoint) bool {
+	if a == b {
+		return true
+	}
+	if a == nil || b == nil {
+		return false
+	}
+	return a.Addr == b.Addr && a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
+		a.NodeName == b.NodeName && a.Weight == b.Weight && a.Ext == b.Ext &&
+		slices.Equal(a.ZoneHints, b.ZoneHints) && slices.Equal(a.NodeHints, b.NodeHints)
+}
+
+// A Key names one list of endpoints inside a Service: a port name, a protocol
+// and an IP family. Port is "" for an unnamed port.
+type Key struct {
+	Port     string
+	Protocol corev1.Protocol
+	Family   corev1.IPFamily
+}
+
+// Compare orders keys by port name, protocol and family.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(strings.Compare(k.Port, o.Port), strings.Compare(string(k.Protocol), string(o.Protocol)),
+		strings.Compare(string(k.Family), string(o.Family)))
+}
+
+// A Set holds the endpoints of one Service. It is immutable and safe for
+// concurrent use. A nil Set is empty.
+type Set struct {
+	lists []list // sorted by key, no empty list
+}
+
+type list struct {
+	key Key
+	eps []*Endpoint // sorted by Compare, one per address
+}
+
+// NewSet returns a Set of the given endpoints, for tests and for sources other
+// than EndpointSlices. Of several endpoints with one address under one key the
+// best by [Better] is kept, the first if they are equal. NewSet copies what it
+// is given.
+func NewSet(eps map[Key][]Endpoint) *Set {
+	s := &Set{}
+	for k, in := range eps {
+		if l := newList(k, in); len(l.eps) > 0 {
+			s.lists = append(s.lists, l)
+		}
+	}
+	slices.SortFunc(s.lists, func(a, b list) int { return a.key.Compare(b.key) })
+	return s
+}
+
+func newList(k Key, in []Endpoint) list {
+	best := make(map[netip.AddrPort]*Endpoint, len(in))
+	for i := range in {
+		e := in[i]
+		e.text = e.Addr.String()
+		if old := best[e.Addr]; old == nil || Better(&e, old) {
+			best[e.Addr] = &e
+		}
+	}
+	l := list{key: k, eps: make([]*Endpoint, 0, len(best))}
+	for _, e := range best {
+		l.eps = append(l.eps, e)
+	}
+	slices.SortFunc(l.eps, Compare)
+	return l
+}
+
+// Better reports whether a is preferred to b when both claim one address: not
+// terminating before terminating, then ready, then serving.
+func Better(a, b *Endpoint) bool {
+	switch {
+	case a.Terminating != b.Terminating:
+		return b.Terminating
+	case a.Ready != b.Ready:
+		return a.Ready
+	default:
+		return a.Serving && !b.Serving
+	}
+}
+
+// Get returns the endpoints under k, sorted by [Compare], one per address; nil
+// if there are none. The caller must not change the slice.
+func (s *Set) Get(k Key) []*Endpoint {
+	if s == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(s.lists, k, func(l list, k Key) int { return l.key.Compare(k) })
+	if !ok {
+		return nil
+	}
+	return s.lists[i].eps
+}
+
+// All yields every key with its endpoints, in the order of [Key.Compare].
+func (s *Set) All() iter.Seq2[Key, []*Endpoint] {
+	return func(yield func(Key, []*Endpoint) bool) {
+		if s == nil {
+			return
+		}
+		for _, l := range s.lists {
+			if !yield(l.key, l.eps) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package plan decides what happens to which packet on one node.
+package plan

@@ -1,0 +1,2 @@
+// Package service turns Services into immutable values.
+package service

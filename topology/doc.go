@@ -1,0 +1,2 @@
+// Package topology chooses the endpoints that a node uses.
+package topology
