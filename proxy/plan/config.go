@@ -1,11 +1,18 @@
 package plan
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/topology"
 )
 
-// A Config is what a Plan depends on besides Services and EndpointSlices.
-// Slices in a Config must not be changed once it was given to a Plan.
+// A Config is what a Plan depends on besides Services and EndpointSlices. A Plan
+// copies and normalizes it: ranges and interfaces are a set, addresses lose a zone
+// and the mapping of IPv4 into IPv6, and what is not valid is left out.
 type Config struct {
 	Node Node
 
@@ -45,27 +52,102 @@ type Node struct {
 	PodCIDRs []netip.Prefix
 }
 
-// A NodePortSelector chooses addresses of a node. The zero value means Primary.
-type NodePortSelector struct {
-	All       bool           // every local address but loopback and link-local
-	Primary   bool           // the node's primary address of each family
-	Localhost bool           // 127.0.0.0/8 and ::1
-	Prefixes  []netip.Prefix // node addresses inside
+// Config returns the configuration as the Plan normalized it. Its slices must not
+// be changed.
+func (p *Plan) Config() Config { return p.cfg }
+
+func (c Config) normal() Config {
+	c.Node.Addresses = canonicalAddrs(c.Node.Addresses)
+	c.Node.PodCIDRs = canonicalPrefixes(c.Node.PodCIDRs)
+	c.ServiceCIDRs = canonicalPrefixes(c.ServiceCIDRs)
+	c.NodePortAddresses.Prefixes = canonicalPrefixes(c.NodePortAddresses.Prefixes)
+	c.PodInterfaces = slices.DeleteFunc(slices.Clone(c.PodInterfaces), func(s string) bool { return s == "" })
+	slices.Sort(c.PodInterfaces)
+	c.PodInterfaces = slices.Compact(c.PodInterfaces)
+	return c
 }
 
-// ParseNodePortSelector reads the values of kube-proxy's nodePortAddresses: CIDRs
-// and the words "primary", "localhost" and "all". No values mean "primary". A CIDR of length
-// zero means "all". The error names the value that could not be read.
-func ParseNodePortSelector(values []string) (NodePortSelector, error) { panic("not yet") }
+// canonicalAddrs keeps the order: the first address of a family is special.
+func canonicalAddrs(in []netip.Addr) []netip.Addr {
+	var out []netip.Addr
+	for _, a := range in {
+		if a = canonical(a); a.IsValid() && !a.IsUnspecified() && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
 
-// NodePortAddresses are the addresses that serve NodePorts of one family.
-type NodePortAddresses struct {
-	// Any says that every local address serves, but loopback and link-local
-	// ones that are not in Addrs or Prefixes.
-	Any bool
+func canonicalPrefixes(in []netip.Prefix) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range in {
+		if p = canonicalPrefix(p); p.IsValid() {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, comparePrefix)
+	return slices.Compact(out)
+}
 
-	// Addrs are single addresses of the node, sorted; Prefixes whole ranges of
-	// local addresses (loopback), sorted.
-	Addrs    []netip.Addr
-	Prefixes []netip.Prefix
+func comparePrefix(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
+
+// equal compares normalized configurations.
+func (c Config) equal(o Config) bool {
+	return c.Node.Name == o.Node.Name && c.Node.Zone == o.Node.Zone &&
+		slices.Equal(c.Node.Addresses, o.Node.Addresses) && slices.Equal(c.Node.PodCIDRs, o.Node.PodCIDRs) &&
+		c.NodePortAddresses.equal(o.NodePortAddresses) && slices.Equal(c.PodInterfaces, o.PodInterfaces) &&
+		c.MasqueradeAll == o.MasqueradeAll && slices.Equal(c.ServiceCIDRs, o.ServiceCIDRs) &&
+		c.DenyInvalidRanges == o.DenyInvalidRanges
+}
+
+// rules is the part of a Config that Service ports depend on: if it stays the
+// same, no port can change.
+type rules struct {
+	node          topology.Node
+	masqueradeAll bool
+	denyInvalid   bool
+	family        [2]familyRules
+}
+
+type familyRules struct {
+	detector  bool         // pods of the family can be told apart
+	nodePorts bool         // NodePorts are served
+	addrs     []netip.Addr // of the node
+}
+
+func (r *rules) of(f corev1.IPFamily) *familyRules { return &r.family[index(f)] }
+
+func (c Config) rules() rules {
+	r := rules{
+		node:          topology.Node{Name: c.Node.Name, Zone: c.Node.Zone},
+		masqueradeAll: c.MasqueradeAll,
+		denyInvalid:   c.DenyInvalidRanges,
+	}
+	for i, f := range families() {
+		r.family[i] = familyRules{
+			detector:  len(c.PodInterfaces) > 0 || slices.ContainsFunc(c.Node.PodCIDRs, func(p netip.Prefix) bool { return familyOf(p.Addr()) == f }),
+			nodePorts: c.nodePorts(f).served(),
+			addrs:     c.Node.addresses(f),
+		}
+	}
+	return r
+}
+
+func (n Node) addresses(f corev1.IPFamily) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(n.Addresses), func(a netip.Addr) bool { return familyOf(a) != f })
+}
+
+func (r rules) equal(o rules) bool {
+	if r.node != o.node || r.masqueradeAll != o.masqueradeAll || r.denyInvalid != o.denyInvalid {
+		return false
+	}
+	for i, f := range r.family {
+		g := o.family[i]
+		if f.detector != g.detector || f.nodePorts != g.nodePorts || !slices.Equal(f.addrs, g.addrs) {
+			return false
+		}
+	}
+	return true
 }

@@ -1,9 +1,17 @@
 package plan
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // A Delta is what one consumer has to do to come from what it may have in place
-// to a new Plan.
+// to a new Plan. A consumer must not change it, and may keep it.
 type Delta struct {
 	// New is the desired state.
 	New *Plan
@@ -21,10 +29,11 @@ type Delta struct {
 	Config bool
 
 	// Changes are the ports that may differ from what is in place, sorted by Key.
-	// When Full, they are those whose Before is not empty or that changed; New has all.
+	// When Full, they are all ports of New and all others that may be in place.
 	Changes []Change
 
-	// Health are the Services whose Health differs, sorted. When Full, look at all.
+	// Health are the Services whose Health differs, sorted. When Full, they are
+	// all that have one in New or had one in Base.
 	Health []types.NamespacedName
 }
 
@@ -33,8 +42,8 @@ type Change struct {
 	Key Key
 
 	// Before is every version that may be in place: the last acknowledged one and
-	// each one that was attempted since, oldest first. It is empty only if the port
-	// was never seen.
+	// each one that was attempted since, oldest first, no two equal. It is empty
+	// only if the port was never seen.
 	Before []*Port
 
 	// After is the desired version, nil if the port is gone.
@@ -47,30 +56,48 @@ type PartialError struct {
 	Ports map[Key]error
 }
 
-// Error lists the ports with their errors.
-func (e *PartialError) Error() string { panic("not yet") }
+// Error lists the ports with their errors, sorted.
+func (e *PartialError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "plan: %d ports were not done", len(e.Ports))
+	for i, k := range e.keys() {
+		sep := "; "
+		if i == 0 {
+			sep = ": "
+		}
+		fmt.Fprintf(&b, "%s%s %s %s: %v", sep, k.PortName, k.Protocol, k.Family, e.Ports[k])
+	}
+	return b.String()
+}
 
-// Unwrap returns the errors of the ports.
-func (e *PartialError) Unwrap() []error { panic("not yet") }
+// Unwrap returns the errors of the ports in the order of their keys.
+func (e *PartialError) Unwrap() []error {
+	list := make([]error, 0, len(e.Ports))
+	for _, k := range e.keys() {
+		if err := e.Ports[k]; err != nil {
+			list = append(list, err)
+		}
+	}
+	return list
+}
+
+func (e *PartialError) keys() []Key { return slices.SortedFunc(maps.Keys(e.Ports), Key.Compare) }
+
+// partial returns the PartialError that err is or wraps, nil if none. One that is
+// joined with other errors does not count: those say that something else failed too.
+func partial(err error) *PartialError {
+	for err != nil {
+		//nolint:errorlint // errors.As would look into joined errors
+		if p, ok := err.(*PartialError); ok {
+			return p
+		}
+		err = errors.Unwrap(err)
+	}
+	return nil
+}
 
 // Full returns a Delta that makes a consumer, whatever it has in place, equal p.
-func Full(p *Plan) *Delta { panic("not yet") }
-
-// A Cursor remembers what one consumer may have in place, and so makes its
-// Deltas. The zero value knows nothing: its first Delta is Full. A Cursor is not
-// safe for concurrent use.
-type Cursor struct{}
-
-// Note takes down what Update said has changed since the last Note.
-func (c *Cursor) Note(d Diff) { panic("not yet") }
-
-// Reset makes the next Delta Full: what is in place became unknown.
-func (c *Cursor) Reset() { panic("not yet") }
-
-// Delta returns what the consumer has to do to reach p, nil if nothing.
-func (c *Cursor) Delta(p *Plan) *Delta { panic("not yet") }
-
-// Done takes down how the consumer ended d: nil acknowledges it, a PartialError
-// (also wrapped) acknowledges all but the named ports, any other error makes the
-// next Delta Full and keeps what was attempted.
-func (c *Cursor) Done(d *Delta, err error) { panic("not yet") }
+func Full(p *Plan) *Delta {
+	var c Cursor
+	return c.Delta(p)
+}

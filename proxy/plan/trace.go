@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,12 +21,14 @@ type Packet struct {
 
 // A Trace is what a Plan says about a Packet.
 type Trace struct {
+	// Packet is the packet with canonical addresses: IPv4 not mapped, no zone.
 	Packet Packet
 	Origin Origin
 
 	Verdict Verdict
 
-	// Endpoints are the possible destinations of a forwarded packet, sorted.
+	// Endpoints are the possible destinations of a forwarded packet, sorted. The
+	// caller must not change the slice.
 	Endpoints []*endpoints.Endpoint
 
 	// Masquerade is the flag of the action; Exempt are the endpoints on this node's
@@ -39,4 +44,97 @@ type Trace struct {
 
 	// Reason says in words why.
 	Reason string
+}
+
+// Trace tells what happens to a packet. It is the specification that a data plane
+// has to meet. In this order:
+//
+//  1. The frontend with this address, port and protocol, or else the NodePort with
+//     this port, if the destination serves NodePorts. Its source ranges come
+//     first, then its action for the packet's origin.
+//  2. Another port of a ClusterIP: reject.
+//  3. An address in a Service CIDR that is no ClusterIP: drop.
+//  4. Everything else: pass.
+func (p *Plan) Trace(packet Packet) Trace {
+	packet.Source = canonical(packet.Source)
+	packet.Destination = netip.AddrPortFrom(canonical(packet.Destination.Addr()), packet.Destination.Port())
+	t := Trace{Packet: packet, Origin: p.cfg.origin(packet)}
+	if packet.Source.Is4() != packet.Destination.Addr().Is4() {
+		t.Reason = "source and destination are of different families"
+		return t
+	}
+	t.Port, t.Frontend = p.dialed(packet)
+	if t.Frontend == nil {
+		t.Verdict, t.Reason = p.unmatched(packet.Destination.Addr())
+		return t
+	}
+	if f := t.Frontend; f.Restricted && !containsAddr(f.Allow, packet.Source) {
+		t.Verdict = Drop
+		t.Reason = fmt.Sprintf("%s is not in the source ranges of %s", packet.Source, t.Port.PortName)
+		return t
+	}
+	action := t.Frontend.Actions[t.Origin]
+	t.Verdict, t.Masquerade = action.Verdict, action.Masquerade
+	t.Endpoints = t.Port.Endpoints(action.Pool)
+	t.Reason = p.reason(&t, action)
+	t.Exempt, t.Hairpin = p.exceptions(&t)
+	return t
+}
+
+// origin tells where a packet comes from; the first rule that matches decides.
+func (c Config) origin(packet Packet) Origin {
+	switch {
+	case c.isPodInterface(packet.Interface), containsAddr(c.Node.PodCIDRs, packet.Source):
+		return FromPod
+	case packet.Source.IsLoopback(), slices.Contains(c.Node.Addresses, packet.Source):
+		return FromNode
+	default:
+		return FromOutside
+	}
+}
+
+func (c Config) isPodInterface(name string) bool {
+	return name != "" && slices.ContainsFunc(c.PodInterfaces, func(pattern string) bool {
+		prefix, many := strings.CutSuffix(pattern, "*")
+		return name == pattern || many && strings.HasPrefix(name, prefix)
+	})
+}
+
+// dialed returns the frontend that a packet is for.
+func (p *Plan) dialed(packet Packet) (*Port, *Frontend) {
+	dst := packet.Destination
+	proto := corev1.Protocol(strings.ToUpper(string(packet.Protocol)))
+	if port, f := p.Lookup(dst, proto); f != nil {
+		return port, f
+	}
+	port, f := p.LookupNodePort(familyOf(dst.Addr()), dst.Port(), proto)
+	if f == nil || !p.cfg.servesNodePorts(dst.Addr()) {
+		return nil, nil
+	}
+	return port, f
+}
+
+func (p *Plan) unmatched(dst netip.Addr) (Verdict, string) {
+	switch {
+	case p.IsClusterIP(dst):
+		return Reject, fmt.Sprintf("%s is a ClusterIP without this port", dst)
+	case containsAddr(p.cfg.ServiceCIDRs, dst):
+		return Drop, fmt.Sprintf("%s is in a Service CIDR and no Service has it", dst)
+	default:
+		return Pass, "no frontend, ClusterIP or Service CIDR matches"
+	}
+}
+
+// exceptions lists the endpoints for which the flag Masquerade does not tell all.
+func (p *Plan) exceptions(t *Trace) (exempt, hairpin []*endpoints.Endpoint) {
+	for _, e := range t.Endpoints {
+		addr := e.Addr.Addr()
+		switch {
+		case addr == t.Packet.Source && isLocal(e, p.cfg.Node.Name):
+			hairpin = append(hairpin, e)
+		case t.Masquerade && t.Origin != FromNode && slices.Contains(p.cfg.Node.Addresses, addr):
+			exempt = append(exempt, e)
+		}
+	}
+	return exempt, hairpin
 }

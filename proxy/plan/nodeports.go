@@ -1,0 +1,178 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A NodePortSelector chooses addresses of a node. The zero value means Primary.
+type NodePortSelector struct {
+	All       bool // every local address but loopback and link-local
+	Primary   bool // the node's primary address of each family
+	Localhost bool // 127.0.0.0/8 and ::1
+
+	// Prefixes choose the node's addresses inside them. A range of length zero
+	// is All for its family; a loopback range serves as it is. A link-local address is
+	// chosen only by a range that lies within the link-local ones.
+	Prefixes []netip.Prefix
+}
+
+// ParseNodePortSelector reads the values of kube-proxy's nodePortAddresses: CIDRs
+// and the words "primary", "localhost" and "all". No values mean "primary". A CIDR of length
+// zero means "all" for its family. The error names the value that could not be read.
+func ParseNodePortSelector(values []string) (NodePortSelector, error) {
+	var s NodePortSelector
+	for _, v := range values {
+		switch v {
+		case "all":
+			s.All = true
+		case "primary":
+			s.Primary = true
+		case "localhost":
+			s.Localhost = true
+		default:
+			p, err := netip.ParsePrefix(v)
+			if err != nil {
+				return NodePortSelector{}, fmt.Errorf("plan: parse node port address %q: not a CIDR, primary, localhost or all", v)
+			}
+			s.Prefixes = append(s.Prefixes, canonicalPrefix(p))
+		}
+	}
+	return s, nil
+}
+
+func (s NodePortSelector) equal(o NodePortSelector) bool {
+	return s.All == o.All && s.primary() == o.primary() && s.Localhost == o.Localhost && slices.Equal(s.Prefixes, o.Prefixes)
+}
+
+func (s NodePortSelector) primary() bool {
+	return s.Primary || !s.All && !s.Localhost && len(s.Prefixes) == 0
+}
+
+// has reports whether some entry is about family f.
+func (s NodePortSelector) has(f corev1.IPFamily) bool {
+	return s.All || s.primary() || s.Localhost ||
+		slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool { return familyOf(p.Addr()) == f })
+}
+
+// NodePortAddresses are the addresses that serve NodePorts of one family. The
+// zero value serves none.
+type NodePortAddresses struct {
+	// Any says that every local address serves, but loopback and link-local
+	// ones that are not in Addrs or Prefixes.
+	Any bool
+
+	// Addrs are single addresses of the node, sorted; Prefixes whole ranges of
+	// local addresses (loopback), sorted.
+	Addrs    []netip.Addr
+	Prefixes []netip.Prefix
+}
+
+func (n NodePortAddresses) served() bool { return n.Any || len(n.Addrs) > 0 || len(n.Prefixes) > 0 }
+
+// NodePortAddresses returns on which addresses of this node NodePorts of one
+// family are served. The caller must not change its slices.
+func (p *Plan) NodePortAddresses(f corev1.IPFamily) NodePortAddresses { return p.cfg.nodePorts(f) }
+
+// nodePorts works on a normalized Config.
+func (c Config) nodePorts(f corev1.IPFamily) NodePortAddresses {
+	var n NodePortAddresses
+	sel, addrs := c.NodePortAddresses, c.Node.addresses(f)
+	n.Any = sel.All
+	if sel.primary() && len(addrs) > 0 && ordinary(addrs[0]) {
+		n.Addrs = append(n.Addrs, addrs[0])
+	}
+	if sel.Localhost {
+		n.Prefixes = append(n.Prefixes, localhost(f))
+	}
+	for _, p := range sel.Prefixes {
+		switch {
+		case familyOf(p.Addr()) != f:
+		case p.Bits() == 0:
+			n.Any = true
+		case localhost(f).Contains(p.Addr()) && p.Bits() >= localhost(f).Bits():
+			n.Prefixes = append(n.Prefixes, p)
+		default:
+			n.Addrs = append(n.Addrs, chosen(p, addrs)...)
+		}
+	}
+	if n.Any {
+		n.Addrs = slices.DeleteFunc(n.Addrs, ordinary)
+	}
+	slices.SortFunc(n.Addrs, netip.Addr.Compare)
+	n.Addrs = slices.Compact(n.Addrs)
+	n.Prefixes = canonicalPrefixes(n.Prefixes)
+	return n
+}
+
+// chosen lists the addresses that an entry chooses: special ones only if the
+// entry is about nothing else.
+func chosen(p netip.Prefix, addrs []netip.Addr) []netip.Addr {
+	var out []netip.Addr
+	for _, a := range addrs {
+		if p.Contains(a) && (ordinary(a) || a.IsLinkLocalUnicast() && linkLocal(p)) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func ordinary(a netip.Addr) bool { return !a.IsLoopback() && !a.IsLinkLocalUnicast() }
+
+// linkLocal reports whether p is one of 169.254.0.0/16 and fe80::/10, or a part.
+func linkLocal(p netip.Prefix) bool {
+	if !p.Addr().IsLinkLocalUnicast() {
+		return false
+	}
+	if p.Addr().Is4() {
+		return p.Bits() >= 16
+	}
+	return p.Bits() >= 10
+}
+
+func localhost(f corev1.IPFamily) netip.Prefix {
+	if f == corev1.IPv6Protocol {
+		return netip.PrefixFrom(netip.IPv6Loopback(), 128)
+	}
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)
+}
+
+// servesNodePorts reports whether NodePorts are served on a.
+func (c Config) servesNodePorts(a netip.Addr) bool {
+	n := c.nodePorts(familyOf(a))
+	switch {
+	case slices.Contains(n.Addrs, a), containsAddr(n.Prefixes, a):
+		return true
+	default:
+		return n.Any && ordinary(a) && slices.Contains(c.Node.Addresses, a)
+	}
+}
+
+// Problems lists what is wrong with the configuration, by object and field: a
+// family in which a Service wants a NodePort, but none can be served. It is a
+// problem of the node (field status.addresses) if "primary" was asked for and the
+// node has no such address, else one of nodePortAddresses, which has no entry for
+// the family. An entry that chooses no address of this node is none: that is
+// how a cluster tells some nodes not to serve.
+func (p *Plan) Problems() []Problem {
+	var list []Problem
+	sel := p.cfg.NodePortAddresses
+	for i, f := range families() {
+		if p.nodePorts[i] == 0 || p.rules.family[i].nodePorts {
+			continue
+		}
+		object := strings.TrimSpace("Node " + p.cfg.Node.Name)
+		switch {
+		case sel.primary():
+			list = append(list, Problem{object, "status.addresses", fmt.Sprintf("no primary %s address: no NodePorts in this family", f)})
+		case !sel.has(f):
+			list = append(list, Problem{object, "nodePortAddresses", fmt.Sprintf("no entry for %s: no NodePorts in this family", f)})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Problem) int { return strings.Compare(a.Field, b.Field) })
+	return list
+}
