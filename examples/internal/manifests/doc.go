@@ -1,0 +1,16 @@
+// Package manifests reads Kubernetes objects from YAML and JSON files, so that the
+// examples need no cluster.
+//
+// It knows v1 Service, Node and List, discovery.k8s.io/v1 EndpointSlice and
+// networking.k8s.io/v1 ServiceCIDR; everything else is skipped with a note. Fields
+// that the types do not have are ignored, and the few defaults that an API server
+// would fill in and that matter to a proxy are set (see [Parse]).
+//
+// It is no general loader: nothing is validated, and no object is written.
+// [Load] reads everything at once; [Files] and [Parse] are its parts, for a program
+// that watches single files, and [Merge] puts their results together.
+//
+// The package is internal to the examples. A module of its own below
+// examples/ may import it all the same: the rule for internal packages goes by
+// import path, and such a module's path begins with that of examples/.
+package manifests
