@@ -1,2 +1,31 @@
 // Package endpoints turns EndpointSlices into immutable sets of endpoints.
+//
+// An [EndpointsChangeTracker] is fed with the current version of every slice,
+// in any order and as often as the caller likes, and answers which Services
+// have other endpoints than before:
+//
+//	slices ─► Set, Delete, Replace ─► tracker ─► Pending ─► a Set for each Service that changed
+//	                                     ▲                             │
+//	                                     └───────── Acknowledge ◄──────┘ once it is in place
+//
+// The model:
+//
+//   - A slice is known by its own namespace and name. Its label
+//     kubernetes.io/service-name names the Service, which need not exist; a slice
+//     whose label changes moves.
+//   - What is optional in the API is resolved here, once: a missing port name is
+//     "", a missing protocol TCP; ready and serving default to true and
+//     terminating to false. Only fields that matter are compared, so an update
+//     of metadata is no change.
+//   - Several slices may have one address. The best claim counts: not terminating,
+//     then ready, then serving, then the one in the slice with the greater name.
+//     The result does not depend on the order of events.
+//   - A bad field is left out and reported by its API path; the rest of the
+//     slice works.
+//   - A change is pending until it is acknowledged, and an endpoint that did not
+//     change is the same pointer in the next [Set].
+//
+// The package does not choose endpoints: which of them a node uses is decided by
+// package topology. It needs no client, informer or Service, and reads no
+// Endpoints objects, which the control plane mirrors into slices.
 package endpoints

@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"cmp"
-	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -88,49 +87,6 @@ func (k Key) Compare(o Key) int {
 		strings.Compare(string(k.Family), string(o.Family)))
 }
 
-// A Set holds the endpoints of one Service. It is immutable and safe for
-// concurrent use. A nil Set is empty.
-type Set struct {
-	lists []list // sorted by key, no empty list
-}
-
-type list struct {
-	key Key
-	eps []*Endpoint // sorted by Compare, one per address
-}
-
-// NewSet returns a Set of the given endpoints, for tests and for sources other
-// than EndpointSlices. Of several endpoints with one address under one key the
-// best by [Better] is kept, the first if they are equal. NewSet copies what it
-// is given.
-func NewSet(eps map[Key][]Endpoint) *Set {
-	s := &Set{}
-	for k, in := range eps {
-		if l := newList(k, in); len(l.eps) > 0 {
-			s.lists = append(s.lists, l)
-		}
-	}
-	slices.SortFunc(s.lists, func(a, b list) int { return a.key.Compare(b.key) })
-	return s
-}
-
-func newList(k Key, in []Endpoint) list {
-	best := make(map[netip.AddrPort]*Endpoint, len(in))
-	for i := range in {
-		e := in[i]
-		e.text = e.Addr.String()
-		if old := best[e.Addr]; old == nil || Better(&e, old) {
-			best[e.Addr] = &e
-		}
-	}
-	l := list{key: k, eps: make([]*Endpoint, 0, len(best))}
-	for _, e := range best {
-		l.eps = append(l.eps, e)
-	}
-	slices.SortFunc(l.eps, Compare)
-	return l
-}
-
 // Better reports whether a is preferred to b when both claim one address: not
 // terminating before terminating, then ready, then serving.
 func Better(a, b *Endpoint) bool {
@@ -141,32 +97,5 @@ func Better(a, b *Endpoint) bool {
 		return a.Ready
 	default:
 		return a.Serving && !b.Serving
-	}
-}
-
-// Get returns the endpoints under k, sorted by [Compare], one per address; nil
-// if there are none. The caller must not change the slice.
-func (s *Set) Get(k Key) []*Endpoint {
-	if s == nil {
-		return nil
-	}
-	i, ok := slices.BinarySearchFunc(s.lists, k, func(l list, k Key) int { return l.key.Compare(k) })
-	if !ok {
-		return nil
-	}
-	return s.lists[i].eps
-}
-
-// All yields every key with its endpoints, in the order of [Key.Compare].
-func (s *Set) All() iter.Seq2[Key, []*Endpoint] {
-	return func(yield func(Key, []*Endpoint) bool) {
-		if s == nil {
-			return
-		}
-		for _, l := range s.lists {
-			if !yield(l.key, l.eps) {
-				return
-			}
-		}
 	}
 }

@@ -1,12 +1,19 @@
 package endpoints
 
 import (
+	"slices"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
+
+// labelProxyName hands a Service and its slices to another proxy
+// (k8s.io/kubernetes pkg/proxy/apis, KEP-2447).
+const labelProxyName = "service.kubernetes.io/service-proxy-name"
 
 // Options configure an [EndpointsChangeTracker]. The zero value is what
 // kube-proxy does.
@@ -17,57 +24,320 @@ type Options struct {
 	// never taken.
 	ProxyName string
 
-	// Filter, if not nil, hides a slice when it returns false. It must be pure:
-	// it is called once for each Set, and the last answer counts.
+	// Filter, if not nil, hides a slice when it returns false. It must be pure
+	// and safe for concurrent use: it is called once for each slice that Set or
+	// Replace is given and ProxyName selects, and the last answer counts.
 	Filter func(*discoveryv1.EndpointSlice) bool
 
 	// Expand, if not nil, replaces base, which was made from
 	// slice.Endpoints[index] and one port of the slice, by any number of
 	// endpoints: none hides it, a changed one rewrites address, weight or Ext. It
-	// must be pure. An endpoint whose address has not the family of the slice, or
-	// whose Ext cannot be compared with ==, is reported; it is left out, or its Ext is.
+	// must be pure and safe for concurrent use, and must not change the hints of
+	// base in place. An endpoint without a port or whose address has not the
+	// family of the slice is reported and left out; so is an Ext that cannot be
+	// compared with ==.
 	Expand func(slice *discoveryv1.EndpointSlice, index int, base Endpoint) []Endpoint
 }
 
 // Changes is what a tracker has to say since it was last acknowledged.
 type Changes struct {
 	// Sets has the current endpoints of every Service whose endpoints changed;
-	// nil if it has none left. The caller may keep the Sets.
+	// nil if it has none left. A Service that changed and changed back is there
+	// too. The caller may keep the Sets.
 	Sets map[types.NamespacedName]*Set
 
 	// Triggers has, per Service, when the changes were caused, by the annotation
 	// endpoints.kubernetes.io/last-change-trigger-time of the slices, oldest
-	// first.
+	// first. A time that cannot be parsed or is not later than the making of the
+	// tracker is left out.
 	Triggers map[types.NamespacedName][]time.Time
 
 	seq uint64
 }
 
 // EndpointsChangeTracker turns EndpointSlices into endpoint Sets.
-type EndpointsChangeTracker struct{}
+//
+// It keeps no object that it was given. All methods are safe for concurrent
+// use; hooks run without its lock. Versions of one slice must be given in their
+// order.
+type EndpointsChangeTracker struct {
+	opts    Options
+	created time.Time
+	names   *interner
+
+	mu       sync.Mutex
+	seq      uint64 // of the last change
+	services map[types.NamespacedName]*serviceState
+	dirty    map[types.NamespacedName]*serviceState // those with changed != 0
+
+	// owners has the Service of every slice that has an endpoint.
+	owners map[types.NamespacedName]*serviceState
+}
 
 // NewEndpointsChangeTracker returns an empty tracker.
-func NewEndpointsChangeTracker(opts Options) *EndpointsChangeTracker { panic("not yet") }
+func NewEndpointsChangeTracker(opts Options) *EndpointsChangeTracker {
+	return &EndpointsChangeTracker{
+		opts:     opts,
+		created:  time.Now(),
+		names:    newInterner(),
+		services: make(map[types.NamespacedName]*serviceState),
+		dirty:    make(map[types.NamespacedName]*serviceState),
+		owners:   make(map[types.NamespacedName]*serviceState),
+	}
+}
 
 // Set takes the current version of a slice. It reports whether anything that is
-// used has changed, and what was wrong with the object.
+// used has changed, and what was wrong with the object, by API path; what is
+// wrong is left out. A slice that is not for this tracker (see [Options], or of
+// an address type other than IPv4 and IPv6) or has no Service counts as
+// deleted. The slice may be reused or changed afterwards. Set costs time for the
+// slice, whatever its Service has besides.
 func (t *EndpointsChangeTracker) Set(slice *discoveryv1.EndpointSlice) (bool, field.ErrorList) {
-	panic("not yet")
+	if slice == nil {
+		return false, nil
+	}
+	u := t.read(slice)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.seq
+	t.apply(u)
+	return t.seq != before, u.problems
 }
 
 // Delete forgets a slice by its name; an unknown one is not a change.
-func (t *EndpointsChangeTracker) Delete(slice types.NamespacedName) bool { panic("not yet") }
-
-// Replace takes the complete list of slices: those not in it are forgotten.
-func (t *EndpointsChangeTracker) Replace(slices []*discoveryv1.EndpointSlice) (bool, map[types.NamespacedName]field.ErrorList) {
-	panic("not yet")
+func (t *EndpointsChangeTracker) Delete(slice types.NamespacedName) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.seq
+	t.apply(update{name: slice})
+	return t.seq != before
 }
 
-// Pending returns all changes that are not acknowledged, state and names in one step.
-func (t *EndpointsChangeTracker) Pending() Changes { panic("not yet") }
+// Replace takes the complete list of slices: those not in it are forgotten. It
+// is what Set and Delete for each of them would be, in one step for [EndpointsChangeTracker.Pending].
+// It returns the problems by the name of the slice, nil if there are none.
+func (t *EndpointsChangeTracker) Replace(list []*discoveryv1.EndpointSlice) (bool, map[types.NamespacedName]field.ErrorList) {
+	updates := make(map[types.NamespacedName]update, len(list))
+	var problems map[types.NamespacedName]field.ErrorList
+	for _, slice := range list {
+		if slice == nil {
+			continue
+		}
+		u := t.read(slice)
+		updates[u.name] = u
+		if len(u.problems) == 0 {
+			delete(problems, u.name)
+			continue
+		}
+		if problems == nil {
+			problems = make(map[types.NamespacedName]field.ErrorList)
+		}
+		problems[u.name] = u.problems
+	}
+	return t.replace(updates), problems
+}
+
+func (t *EndpointsChangeTracker) replace(updates map[types.NamespacedName]update) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.seq
+	for name := range t.owners {
+		if _, ok := updates[name]; !ok {
+			t.apply(update{name: name})
+		}
+	}
+	for _, u := range updates {
+		t.apply(u)
+	}
+	return t.seq != before
+}
+
+// Pending returns all changes that are not acknowledged, state and names in one
+// step. It costs time for the Services that changed. Calling it again without
+// an acknowledgement returns the same and what changed since.
+func (t *EndpointsChangeTracker) Pending() Changes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := Changes{
+		Sets:     make(map[types.NamespacedName]*Set, len(t.dirty)),
+		Triggers: make(map[types.NamespacedName][]time.Time),
+		seq:      t.seq,
+	}
+	for name, svc := range t.dirty {
+		svc.merge()
+		c.Sets[name] = svc.merged
+		if len(svc.triggers) > 0 {
+			c.Triggers[name] = svc.times()
+		}
+	}
+	return c
+}
 
 // Acknowledge forgets the changes in c, but for those of the Services in except
-// and those that changed again since.
+// and those that changed again since. The trigger times that c has go with them.
 func (t *EndpointsChangeTracker) Acknowledge(c Changes, except ...types.NamespacedName) {
-	panic("not yet")
+	keep := make(map[types.NamespacedName]bool, len(except))
+	for _, name := range except {
+		keep[name] = true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name := range c.Sets {
+		if svc := t.dirty[name]; svc != nil && !keep[name] {
+			t.acknowledge(svc, c.seq)
+		}
+	}
+}
+
+// acknowledge forgets what happened to svc until seq.
+func (t *EndpointsChangeTracker) acknowledge(svc *serviceState, seq uint64) {
+	svc.triggers = slices.DeleteFunc(svc.triggers, func(tr trigger) bool { return tr.seq <= seq })
+	if svc.changed > seq {
+		return
+	}
+	svc.changed, svc.triggers = 0, nil
+	delete(t.dirty, svc.name)
+	if len(svc.slices) == 0 {
+		delete(t.services, svc.name)
+	}
+}
+
+// times returns when the changes of the Service were caused, oldest first.
+func (s *serviceState) times() []time.Time {
+	times := make([]time.Time, len(s.triggers))
+	for i, tr := range s.triggers {
+		times[i] = tr.at
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	return times
+}
+
+// An update is what a slice has, as far as it is used.
+type update struct {
+	name     types.NamespacedName
+	service  types.NamespacedName // meaningless if the slice is not taken
+	set      *Set                 // nil if the slice is gone, not taken or has no endpoint
+	trigger  time.Time            // zero if there is none
+	problems field.ErrorList
+}
+
+// read makes an update of a slice. It does not hold the lock while it reads.
+func (t *EndpointsChangeTracker) read(slice *discoveryv1.EndpointSlice) update {
+	u := update{name: types.NamespacedName{Namespace: t.names.name(slice.Namespace), Name: slice.Name}}
+	family, ok := familyOf(slice.AddressType)
+	if !ok || !t.takes(slice) {
+		return u
+	}
+	u.service = types.NamespacedName{Namespace: u.name.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+	if u.problems = checkMeta(slice); len(u.problems) > 0 {
+		return u
+	}
+	u.trigger = t.triggerTime(slice)
+	r := reader{slice: slice, family: family, expand: t.opts.Expand, names: t.names, old: t.merged(u.service)}
+	u.set = r.read()
+	u.problems = r.problems
+	return u
+}
+
+// takes reports whether the slice is for this tracker.
+func (t *EndpointsChangeTracker) takes(slice *discoveryv1.EndpointSlice) bool {
+	name, labelled := slice.Labels[labelProxyName]
+	_, headless := slice.Labels[corev1.IsHeadlessService]
+	switch {
+	case headless || name != t.opts.ProxyName || labelled != (t.opts.ProxyName != ""):
+		return false
+	default:
+		return t.opts.Filter == nil || t.opts.Filter(slice)
+	}
+}
+
+// checkMeta returns a problem for each name that is missing.
+func checkMeta(slice *discoveryv1.EndpointSlice) field.ErrorList {
+	var problems field.ErrorList
+	meta := field.NewPath("metadata")
+	if slice.Namespace == "" {
+		problems = append(problems, field.Required(meta.Child("namespace"), ""))
+	}
+	if slice.Name == "" {
+		problems = append(problems, field.Required(meta.Child("name"), ""))
+	}
+	if slice.Labels[discoveryv1.LabelServiceName] == "" {
+		path := meta.Child("labels").Key(discoveryv1.LabelServiceName)
+		problems = append(problems, field.Required(path, "the slice belongs to no Service"))
+	}
+	return problems
+}
+
+func familyOf(t discoveryv1.AddressType) (f corev1.IPFamily, ok bool) {
+	switch t {
+	case discoveryv1.AddressTypeIPv4:
+		return corev1.IPv4Protocol, true
+	case discoveryv1.AddressTypeIPv6:
+		return corev1.IPv6Protocol, true
+	case discoveryv1.AddressTypeFQDN:
+		return "", false
+	default:
+		return "", false
+	}
+}
+
+// triggerTime returns when the last change of the slice was caused. A time from
+// before the tracker was made would measure how long the tracker did not run.
+func (t *EndpointsChangeTracker) triggerTime(slice *discoveryv1.EndpointSlice) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, slice.Annotations[corev1.EndpointsLastChangeTriggerTime])
+	if err != nil || !at.After(t.created) {
+		return time.Time{}
+	}
+	return at
+}
+
+// merged returns what is known of a Service without the changes of this round.
+func (t *EndpointsChangeTracker) merged(service types.NamespacedName) *Set {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if svc := t.services[service]; svc != nil {
+		return svc.merged
+	}
+	return nil
+}
+
+// apply makes an update the state of its slice and counts what it changes.
+func (t *EndpointsChangeTracker) apply(u update) {
+	before := t.seq
+	if owner := t.owners[u.name]; owner != nil && (u.set == nil || owner.name != u.service) {
+		owner.slice(u.name.Name).set = nil
+		delete(t.owners, u.name)
+		t.mark(owner)
+	}
+	if u.set != nil {
+		t.store(u)
+	}
+	// A slice that moved away or lost its last endpoint may leave a Service
+	// that did not change under the name.
+	svc := t.services[u.service]
+	if !u.trigger.IsZero() && svc != nil && svc.changed > before {
+		svc.triggers = append(svc.triggers, trigger{at: u.trigger, seq: svc.changed})
+	}
+}
+
+// store puts a slice that has endpoints under its Service.
+func (t *EndpointsChangeTracker) store(u update) {
+	svc := t.services[u.service]
+	if svc == nil {
+		svc = &serviceState{name: u.service}
+		t.services[u.service] = svc
+	}
+	st := svc.slice(u.name.Name)
+	if st.set.Equal(u.set) {
+		return
+	}
+	st.set = u.set
+	t.owners[u.name] = svc
+	t.mark(svc)
+}
+
+func (t *EndpointsChangeTracker) mark(svc *serviceState) {
+	t.seq++
+	svc.changed = t.seq
+	t.dirty[svc.name] = svc
 }

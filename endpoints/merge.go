@@ -1,0 +1,246 @@
+package endpoints
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A serviceState is what the tracker knows of one Service.
+type serviceState struct {
+	name types.NamespacedName
+
+	// slices are sorted by name. One that is gone stays, without a set, until
+	// the next merge.
+	slices []*sliceState
+
+	// merged is the union of what the slices had at the last merge.
+	merged *Set
+
+	// changed is the sequence number of the last change that is not
+	// acknowledged, 0 if there is none.
+	changed  uint64
+	triggers []trigger
+}
+
+// A sliceState is what one slice has: now, and in serviceState.merged.
+type sliceState struct {
+	name        string
+	set, merged *Set
+}
+
+// A trigger is when a change was caused, and its sequence number.
+type trigger struct {
+	at  time.Time
+	seq uint64
+}
+
+// slice returns the state of a slice, a new one if it is not known.
+func (s *serviceState) slice(name string) *sliceState {
+	i, ok := slices.BinarySearchFunc(s.slices, name, func(st *sliceState, n string) int {
+		return strings.Compare(st.name, n)
+	})
+	if !ok {
+		s.slices = slices.Insert(s.slices, i, &sliceState{name: name})
+	}
+	return s.slices[i]
+}
+
+// merge brings s.merged up to date. It resolves only the addresses that differ
+// in slices that changed, and looks each of them up in the other slices, so
+// that its cost follows the change but for copying pointers.
+func (s *serviceState) merge() {
+	stale := s.prune()
+	switch {
+	case !stale:
+		return
+	case len(s.slices) == 1 && s.slices[0].merged == s.merged:
+		s.adopt(s.slices[0])
+	default:
+		s.patch()
+	}
+	for _, st := range s.slices {
+		st.merged = st.set
+	}
+	s.slices = slices.DeleteFunc(s.slices, (*sliceState).gone)
+}
+
+func (st *sliceState) gone() bool { return st.set == nil }
+
+// prune removes slices that are gone and not in s.merged. It reports whether any other
+// slice differs from what is in s.merged.
+func (s *serviceState) prune() bool {
+	stale := false
+	s.slices = slices.DeleteFunc(s.slices, func(st *sliceState) bool {
+		stale = stale || st.set != st.merged
+		return st.gone() && st.merged == nil
+	})
+	return stale
+}
+
+// adopt makes the set of the only slice the merged one, which most Services
+// have for all their life: both are then the same memory.
+func (s *serviceState) adopt(st *sliceState) {
+	if s.merged.Equal(st.set) {
+		st.set = s.merged
+	}
+	s.merged = st.set
+}
+
+// patch replaces what is stale in s.merged.
+func (s *serviceState) patch() {
+	stale := s.stale()
+	if len(stale) == 0 {
+		return
+	}
+	lists := make(map[Key][]*Endpoint)
+	for k, eps := range s.merged.All() {
+		lists[k] = eps
+	}
+	for k, texts := range stale {
+		slices.Sort(texts)
+		lists[k] = replace(lists[k], s.winners(k, slices.Compact(texts)))
+	}
+	merged := &Set{lists: make([]list, 0, len(lists))}
+	for _, k := range slices.SortedFunc(maps.Keys(lists), Key.Compare) {
+		if len(lists[k]) > 0 {
+			merged.lists = append(merged.lists, list{key: k, eps: lists[k]})
+		}
+	}
+	switch {
+	case merged.empty():
+		s.merged = nil
+	case !s.merged.Equal(merged):
+		s.merged = merged
+	}
+}
+
+// stale returns the addresses, as text in no order, whose endpoint differs
+// between what a slice has and what it had.
+func (s *serviceState) stale() map[Key][]string {
+	stale := make(map[Key][]string)
+	for _, st := range s.slices {
+		if st.set == st.merged {
+			continue
+		}
+		for k, eps := range st.merged.All() {
+			stale[k] = appendDifferent(stale[k], eps, st.set.Get(k))
+		}
+		for k, eps := range st.set.All() {
+			if st.merged.Get(k) == nil {
+				stale[k] = appendDifferent(stale[k], nil, eps)
+			}
+		}
+	}
+	maps.DeleteFunc(stale, func(_ Key, texts []string) bool { return len(texts) == 0 })
+	return stale
+}
+
+// appendDifferent appends the text of every address whose endpoint is not equal
+// in a and b.
+func appendDifferent(texts []string, a, b []*Endpoint) []string {
+	for len(a) > 0 && len(b) > 0 {
+		switch c := byText(a[0], b[0]); {
+		case c < 0:
+			texts, a = append(texts, a[0].text), a[1:]
+		case c > 0:
+			texts, b = append(texts, b[0].text), b[1:]
+		default:
+			if !Equal(a[0], b[0]) {
+				texts = append(texts, a[0].text)
+			}
+			a, b = a[1:], b[1:]
+		}
+	}
+	for _, e := range slices.Concat(a, b) {
+		texts = append(texts, e.text)
+	}
+	return texts
+}
+
+// A winner is the endpoint that counts for an address, nil if there is none.
+type winner struct {
+	text string
+	ep   *Endpoint
+}
+
+// winners finds the best endpoint for each of texts, which are sorted. Slices
+// are asked in the order of their names, so the greater name wins a tie.
+func (s *serviceState) winners(k Key, texts []string) []winner {
+	won := make([]winner, len(texts))
+	for i, text := range texts {
+		won[i].text = text
+	}
+	for _, st := range s.slices {
+		intersect(won, st.set.Get(k), func(w *winner, e *Endpoint) {
+			if w.ep == nil || !Better(w.ep, e) {
+				w.ep = e
+			}
+		})
+	}
+	return won
+}
+
+// intersect calls f for each address that is in both sorted lists. It walks the
+// shorter one and searches the longer one.
+func intersect(won []winner, eps []*Endpoint, f func(*winner, *Endpoint)) {
+	if len(eps) < len(won) {
+		for _, e := range eps {
+			i, ok := slices.BinarySearchFunc(won, e.text, func(w winner, text string) int {
+				return strings.Compare(w.text, text)
+			})
+			if ok {
+				f(&won[i], e)
+			}
+		}
+		return
+	}
+	for i := range won {
+		if j := search(eps, won[i].text); j < len(eps) && eps[j].text == won[i].text {
+			f(&won[i], eps[j])
+		}
+	}
+}
+
+// replace returns eps with the winners in the place of what has their addresses.
+// A winner that equals what is there changes nothing: consumers compare
+// endpoints by pointer first.
+func replace(eps []*Endpoint, won []winner) []*Endpoint {
+	size, changed := len(eps), false
+	intersect(won, eps, func(w *winner, e *Endpoint) {
+		size--
+		if Equal(w.ep, e) {
+			w.ep = e
+			return
+		}
+		changed = true
+	})
+	for _, w := range won {
+		if w.ep != nil {
+			size++
+		}
+	}
+	if !changed && size == len(eps) {
+		return eps
+	}
+	return splice(make([]*Endpoint, 0, size), eps, won)
+}
+
+// splice appends eps with the winners in their places to out.
+func splice(out, eps []*Endpoint, won []winner) []*Endpoint {
+	for _, w := range won {
+		i := search(eps, w.text)
+		out = append(out, eps[:i]...)
+		eps = eps[i:]
+		if len(eps) > 0 && eps[0].text == w.text {
+			eps = eps[1:]
+		}
+		if w.ep != nil {
+			out = append(out, w.ep)
+		}
+	}
+	return append(out, eps...)
+}

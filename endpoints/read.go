@@ -1,0 +1,249 @@
+package endpoints
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilnet "k8s.io/utils/net"
+)
+
+// A reader makes a Set of one slice.
+type reader struct {
+	slice  *discoveryv1.EndpointSlice
+	family corev1.IPFamily
+	expand func(*discoveryv1.EndpointSlice, int, Endpoint) []Endpoint
+	names  *interner
+
+	// old is where endpoints that did not change are taken from.
+	old *Set
+
+	problems field.ErrorList
+}
+
+// A portList collects the endpoints of one port of the slice.
+type portList struct {
+	list
+
+	number uint16
+	old    []*Endpoint
+}
+
+// read returns what the slice has, nil if nothing.
+func (r *reader) read() *Set {
+	ports := r.ports()
+	for i := range r.slice.Endpoints {
+		base, ok := r.base(i)
+		if !ok {
+			continue
+		}
+		for p := range ports {
+			e := base
+			e.Addr = netip.AddrPortFrom(base.Addr.Addr(), ports[p].number)
+			r.add(&ports[p], i, e)
+		}
+	}
+	lists := make([]list, len(ports))
+	for i := range ports {
+		lists[i] = ports[i].list
+	}
+	return newSet(lists)
+}
+
+func (r *reader) ports() []portList {
+	ports := make([]portList, 0, len(r.slice.Ports))
+	for i := range r.slice.Ports {
+		p := &r.slice.Ports[i]
+		path := field.NewPath("ports").Index(i).Child("port")
+		switch {
+		case p.Port == nil:
+			// The API means "all ports", which no Service proxy can do.
+			r.problem(field.Required(path, "a port number is needed"))
+			continue
+		case *p.Port < 1 || *p.Port > 65535:
+			r.problem(field.Invalid(path, *p.Port, "must be from 1 to 65535"))
+			continue
+		}
+		k := Key{Protocol: protocol(p.Protocol), Family: r.family}
+		if p.Name != nil {
+			k.Port = r.names.name(*p.Name)
+		}
+		eps := make([]*Endpoint, 0, len(r.slice.Endpoints))
+		ports = append(ports, portList{list: list{key: k, eps: eps}, number: uint16(*p.Port), old: r.old.Get(k)})
+	}
+	return ports
+}
+
+// base returns endpoint i without a port; ok is false if it has no usable address.
+func (r *reader) base(i int) (e Endpoint, ok bool) {
+	in := &r.slice.Endpoints[i]
+	// The API gives further addresses no meaning of their own: they are the same
+	// endpoint once more.
+	if len(in.Addresses) == 0 || strings.TrimSpace(in.Addresses[0]) == "" {
+		return Endpoint{}, false
+	}
+	addr, err := parseAddr(in.Addresses[0], r.family)
+	if err != nil {
+		path := field.NewPath("endpoints").Index(i).Child("addresses").Index(0)
+		r.problem(field.Invalid(path, in.Addresses[0], err.Error()))
+		return Endpoint{}, false
+	}
+	e = Endpoint{
+		Addr:        netip.AddrPortFrom(addr, 0),
+		Ready:       in.Conditions.Ready == nil || *in.Conditions.Ready,
+		Serving:     in.Conditions.Serving == nil || *in.Conditions.Serving,
+		Terminating: in.Conditions.Terminating != nil && *in.Conditions.Terminating,
+		Weight:      1,
+	}
+	if in.NodeName != nil {
+		e.NodeName = *in.NodeName
+	}
+	if in.Hints != nil {
+		e.ZoneHints = hints(r.names, in.Hints.ForZones, func(z discoveryv1.ForZone) string { return z.Name })
+		e.NodeHints = hints(r.names, in.Hints.ForNodes, func(n discoveryv1.ForNode) string { return n.Name })
+	}
+	return e, true
+}
+
+// add puts e, or what the hook makes of it, into a list.
+func (r *reader) add(l *portList, index int, e Endpoint) {
+	if r.expand == nil {
+		l.eps = append(l.eps, r.share(l.old, &e))
+		return
+	}
+	for _, x := range r.expand(r.slice, index, e) {
+		if r.normalize(&x, index) {
+			l.eps = append(l.eps, r.share(l.old, &x))
+		}
+	}
+}
+
+// normalize brings an endpoint made by a hook into the form that endpoints have.
+// It returns false if the endpoint cannot be used.
+func (r *reader) normalize(e *Endpoint, index int) bool {
+	path := field.NewPath("endpoints").Index(index)
+	addr := e.Addr.Addr().Unmap().WithZone("")
+	if !isFamily(addr, r.family) || e.Addr.Port() == 0 {
+		r.problem(field.Invalid(path, e.Addr.String(), fmt.Sprintf("the hook must give an %s address and a port", r.family)))
+		return false
+	}
+	e.Addr = netip.AddrPortFrom(addr, e.Addr.Port())
+	if e.Ext != nil && !reflect.ValueOf(e.Ext).Comparable() {
+		r.problem(field.Invalid(path, fmt.Sprintf("%T", e.Ext), "Ext cannot be compared with =="))
+		e.Ext = nil
+	}
+	e.ZoneHints, e.NodeHints = sortedCopy(e.ZoneHints), sortedCopy(e.NodeHints)
+	return true
+}
+
+// share returns the endpoint of old that equals e, else a copy of e.
+func (r *reader) share(old []*Endpoint, e *Endpoint) *Endpoint {
+	var buf [64]byte // the longest IPv6 address with brackets and port has 47 bytes
+	text := e.Addr.AppendTo(buf[:0])
+	i := search(old, text)
+	found := i < len(old) && old[i].text == string(text)
+	if found && Equal(old[i], e) {
+		return old[i]
+	}
+	kept := new(Endpoint)
+	*kept = *e
+	kept.NodeName = r.names.name(e.NodeName)
+	if found {
+		kept.text = old[i].text
+	} else {
+		kept.text = string(text)
+	}
+	return kept
+}
+
+func (r *reader) problem(err *field.Error) { r.problems = append(r.problems, err) }
+
+// search returns the index of the first endpoint whose text is not below text.
+func search[T string | []byte](eps []*Endpoint, text T) int {
+	lo, hi := 0, len(eps)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if eps[mid].text < string(text) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// protocol resolves nil to TCP, as the apiserver does. A known protocol is
+// returned as the constant, so that no memory of the object is kept.
+func protocol(p *corev1.Protocol) corev1.Protocol {
+	switch {
+	case p == nil || *p == "" || *p == corev1.ProtocolTCP:
+		return corev1.ProtocolTCP
+	case *p == corev1.ProtocolUDP:
+		return corev1.ProtocolUDP
+	case *p == corev1.ProtocolSCTP:
+		return corev1.ProtocolSCTP
+	default:
+		return *p
+	}
+}
+
+// parseAddr reads an address of the given family. Leading zeros are decimal, as
+// in all addresses that were stored before Go 1.17 and are still served. An IPv4 address
+// mapped into IPv6 counts as IPv4.
+func parseAddr(s string, family corev1.IPFamily) (netip.Addr, error) {
+	s = strings.TrimSpace(s)
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		ip, _ := netip.AddrFromSlice(utilnet.ParseIPSloppy(s))
+		a = ip
+	}
+	a = a.Unmap()
+	switch {
+	case !a.IsValid() || a.Zone() != "":
+		return netip.Addr{}, errors.New("must be an IP address")
+	case !isFamily(a, family):
+		return netip.Addr{}, fmt.Errorf("must be of the slice's addressType %s", family)
+	default:
+		return a, nil
+	}
+}
+
+// isFamily reports whether a, which is not mapped, is of family f.
+func isFamily(a netip.Addr, f corev1.IPFamily) bool {
+	if f == corev1.IPv6Protocol {
+		return a.Is6()
+	}
+	return a.Is4()
+}
+
+// hints returns the sorted names in a list of hints, nil if there are none.
+func hints[T any](names *interner, in []T, name func(T) string) []string {
+	switch len(in) {
+	case 0:
+		return nil
+	case 1:
+		return names.list(name(in[0]))
+	}
+	out := make([]string, len(in))
+	for i := range in {
+		out[i] = names.name(name(in[i]))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// sortedCopy returns the names in order and each once, nil if there are none.
+func sortedCopy(in []string) []string {
+	if len(in) == 0 {
+		return nil
+	}
+	out := slices.Clone(in)
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,126 @@
+package endpoints
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// A Set holds the endpoints of one Service. It is immutable and safe for
+// concurrent use. A nil Set is empty.
+type Set struct {
+	lists []list // sorted by key, no empty list
+}
+
+type list struct {
+	key Key
+	eps []*Endpoint // sorted by text, one per address
+}
+
+// NewSet returns a Set of the given endpoints, for tests and for sources other
+// than EndpointSlices. Of several endpoints with one address under one key the
+// best by [Better] is kept, the first if they are equal. NewSet copies the
+// endpoints, but not the lists of hints in them, which must be sorted and not
+// be changed any more. It returns nil if there are no endpoints.
+func NewSet(eps map[Key][]Endpoint) *Set {
+	lists := make([]list, 0, len(eps))
+	for k, in := range eps {
+		l := list{key: k, eps: make([]*Endpoint, len(in))}
+		for i := range in {
+			e := in[i]
+			e.text = e.Addr.String()
+			l.eps[i] = &e
+		}
+		lists = append(lists, l)
+	}
+	return newSet(lists)
+}
+
+// newSet makes a Set of lists in any order, whose endpoints have a text and are
+// in the order in which they were found. Lists with equal keys are joined. It
+// takes over the lists, and returns nil if there are no endpoints.
+func newSet(lists []list) *Set {
+	slices.SortStableFunc(lists, func(a, b list) int { return a.key.Compare(b.key) })
+	kept := lists[:0]
+	for _, l := range lists {
+		switch n := len(kept); {
+		case len(l.eps) == 0:
+		case n > 0 && kept[n-1].key == l.key:
+			kept[n-1].eps = append(kept[n-1].eps, l.eps...)
+		default:
+			kept = append(kept, l)
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	for i := range kept {
+		kept[i].eps = sortUnique(kept[i].eps)
+	}
+	return &Set{lists: slices.Clip(kept)}
+}
+
+// sortUnique sorts eps by text in place and keeps the best one of each address,
+// the first if they are equally good.
+func sortUnique(eps []*Endpoint) []*Endpoint {
+	slices.SortStableFunc(eps, byText)
+	n := 0
+	for _, e := range eps[1:] {
+		switch {
+		case e.text != eps[n].text:
+			n++
+			eps[n] = e
+		case Better(e, eps[n]):
+			eps[n] = e
+		}
+	}
+	clear(eps[n+1:])
+	return slices.Clip(eps[:n+1])
+}
+
+// byText is Compare for endpoints of which it is known that they have a text.
+func byText(a, b *Endpoint) int { return strings.Compare(a.text, b.text) }
+
+// Get returns the endpoints under k, sorted by [Compare], one per address; nil
+// if there are none. The caller must not change the slice.
+func (s *Set) Get(k Key) []*Endpoint {
+	if s == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(s.lists, k, func(l list, k Key) int { return l.key.Compare(k) })
+	if !ok {
+		return nil
+	}
+	return s.lists[i].eps
+}
+
+// All yields every key with its endpoints, in the order of [Key.Compare]. The
+// caller must not change the slices.
+func (s *Set) All() iter.Seq2[Key, []*Endpoint] {
+	return func(yield func(Key, []*Endpoint) bool) {
+		if s == nil {
+			return
+		}
+		for _, l := range s.lists {
+			if !yield(l.key, l.eps) {
+				return
+			}
+		}
+	}
+}
+
+// Equal reports whether both Sets have the same keys with equal endpoints, see
+// [Equal]. It costs little where they share endpoints.
+func (s *Set) Equal(o *Set) bool {
+	if s == o {
+		return true
+	}
+	if s == nil || o == nil {
+		return s.empty() && o.empty()
+	}
+	return slices.EqualFunc(s.lists, o.lists, func(a, b list) bool {
+		return a.key == b.key && slices.EqualFunc(a.eps, b.eps, Equal)
+	})
+}
+
+func (s *Set) empty() bool { return s == nil || len(s.lists) == 0 }
