@@ -1,0 +1,212 @@
+package endpoints_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/vipkit/vipkit/endpoints"
+)
+
+// A model is the slow, obvious tracker: all slices, merged anew at every look.
+type model map[string]*discoveryv1.EndpointSlice
+
+// A claim is an endpoint as one slice has it.
+type claim struct {
+	service, addr, state, node, slice string
+}
+
+// better is the total order of the specification.
+func (c claim) better(o claim) bool {
+	worstFirst := []string{"X", "T", "PX", "P", "N", "S", "R"}
+	rank := func(c claim) int { return slices.Index(worstFirst, c.state) }
+	if rank(c) != rank(o) {
+		return rank(c) > rank(o)
+	}
+	return c.slice > o.slice
+}
+
+// text returns the endpoints of every Service that has some, as describe does.
+func (m model) text() map[types.NamespacedName]string {
+	best := make(map[string]claim)
+	for n, s := range m {
+		for _, in := range s.Endpoints {
+			for _, p := range s.Ports {
+				c := claim{
+					service: s.Labels["kubernetes.io/service-name"], state: stateOf(in), node: *in.NodeName, slice: n,
+					addr: *p.Name + " " + in.Addresses[0] + ":" + strconv.Itoa(int(*p.Port)),
+				}
+				key := c.service + " " + c.addr
+				if old, ok := best[key]; !ok || c.better(old) {
+					best[key] = c
+				}
+			}
+		}
+	}
+	out := make(map[types.NamespacedName]string)
+	for _, key := range slices.Sorted(maps.Keys(best)) {
+		c := best[key]
+		out[name(c.service)] += c.addr + " " + c.state + " " + c.node + "\n"
+	}
+	return out
+}
+
+func stateOf(in discoveryv1.Endpoint) string {
+	return state(&endpoints.Endpoint{
+		Ready: *in.Conditions.Ready, Serving: *in.Conditions.Serving, Terminating: *in.Conditions.Terminating,
+	})
+}
+
+// describe returns a Set in the form of the model.
+func describe(s *endpoints.Set) string {
+	out := ""
+	for k, eps := range s.All() {
+		for _, e := range eps {
+			out += k.Port + " " + e.String() + " " + state(e) + " " + e.NodeName + "\n"
+		}
+	}
+	return out
+}
+
+// randomSlice makes one of few slices with few addresses, so that claims collide.
+func randomSlice(r *rand.Rand) *discoveryv1.EndpointSlice {
+	states := []string{"R", "N", "T", "X", "P", "PX", "S"}
+	s := newSlice("s"+strconv.Itoa(r.IntN(5)), "svc"+strconv.Itoa(r.IntN(2)))
+	s.Ports = nil
+	for _, p := range []string{"p", "q"} {
+		if r.IntN(3) > 0 {
+			s.Ports = append(s.Ports, newPort(p, 80+int32(r.IntN(2))))
+		}
+	}
+	for _, i := range r.Perm(12)[:r.IntN(12)] {
+		e := newEndpoint("10.0.0."+strconv.Itoa(i), states[r.IntN(len(states))])
+		e.NodeName = ptr.To("n" + strconv.Itoa(r.IntN(2)))
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	return s
+}
+
+// A replica is a consumer that applies only what is pending.
+type replica map[types.NamespacedName]string
+
+func (c replica) take(changes endpoints.Changes) {
+	for n, set := range changes.Sets {
+		if set == nil {
+			delete(c, n)
+			continue
+		}
+		c[n] = describe(set)
+	}
+}
+
+// FuzzMerge replays events on a tracker and on the model. A consumer that only
+// sees pending changes, some of which it fails to apply, must end up with the
+// model's state; so must a tracker that saw the same slices in another order.
+func FuzzMerge(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(seed, uint8(40))
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, steps uint8) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		tr, m, c := load(t), model{}, replica{}
+		for range steps {
+			step(t, r, tr, m)
+			if r.IntN(3) > 0 {
+				continue
+			}
+			changes := tr.Pending()
+			c.take(changes)
+			if r.IntN(4) > 0 {
+				tr.Acknowledge(changes)
+			}
+			if !maps.Equal(c, m.text()) {
+				t.Fatalf("the consumer has\n%v\nwant\n%v", c, m.text())
+			}
+		}
+		checkCold(t, r, m)
+	})
+}
+
+// step makes one random event.
+func step(t *testing.T, r *rand.Rand, tr *endpoints.EndpointsChangeTracker, m model) {
+	t.Helper()
+	s := randomSlice(r)
+	before := m.text()
+	var changed bool
+	switch n := r.IntN(10); {
+	case n < 7:
+		changed, _ = tr.Set(s)
+		m[s.Name] = s
+	case n < 9:
+		changed = tr.Delete(name(s.Name))
+		delete(m, s.Name)
+	default:
+		changed, _ = tr.Replace([]*discoveryv1.EndpointSlice{s})
+		clear(m)
+		m[s.Name] = s
+	}
+	if !changed && !maps.Equal(before, m.text()) {
+		t.Fatalf("an event with %s is no change, want one", s.Name)
+	}
+}
+
+// checkCold feeds the slices of m in random order to new trackers.
+func checkCold(t *testing.T, r *rand.Rand, m model) {
+	t.Helper()
+	names := slices.Sorted(maps.Keys(m))
+	for range 3 {
+		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		tr, c := load(t), replica{}
+		for _, n := range names {
+			tr.Set(m[n])
+			if r.IntN(2) == 0 {
+				c.take(tr.Pending())
+			}
+		}
+		c.take(tr.Pending())
+		if !maps.Equal(c, m.text()) {
+			t.Fatalf("in order %v\n%v\nwant\n%v", names, c, m.text())
+		}
+	}
+}
+
+// FuzzSlice gives a tracker slices with odd fields: it must neither panic nor
+// publish an endpoint that breaks the promises of Endpoint.
+func FuzzSlice(f *testing.F) {
+	f.Add("10.0.0.1", "IPv4", "p", int32(80), "TCP", "svc", "")
+	f.Add("::ffff:10.0.0.1", "IPv6", "", int32(0), "", "", "x")
+	f.Add("010.0.0.01", "FQDN", "p", int32(-1), "udp", "svc", "2026-01-01T00:00:00.000000001Z")
+	f.Add("fe80::1%eth0", "IPv6", "p", int32(65535), "SCTP", "svc", "")
+	f.Fuzz(func(t *testing.T, addr, family, port string, number int32, protocol, service, at string) {
+		s := triggered(newSlice("s1", service, newEndpoint(addr, "R"), newEndpoint("", ""), newEndpoint(addr, "")), at)
+		s.AddressType = discoveryv1.AddressType(family)
+		s.Ports = append(s.Ports, newPort(port, number))
+		*s.Ports[1].Protocol = corev1.Protocol(protocol)
+		tr := endpoints.NewEndpointsChangeTracker(endpoints.Options{})
+		tr.Set(s)
+		for _, set := range tr.Pending().Sets {
+			checkSet(t, set)
+		}
+	})
+}
+
+func checkSet(t *testing.T, set *endpoints.Set) {
+	t.Helper()
+	for k, eps := range set.All() {
+		if len(eps) == 0 || !slices.IsSortedFunc(eps, endpoints.Compare) {
+			t.Errorf("%v has the list %v", k, eps)
+		}
+		for _, e := range eps {
+			if a := e.Addr.Addr(); !a.IsValid() || a.Is4In6() || a.Zone() != "" || a.Is6() != (k.Family == "IPv6") || e.Addr.Port() == 0 {
+				t.Errorf("%v has the endpoint %v", k, e)
+			}
+		}
+	}
+}
