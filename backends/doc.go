@@ -1,2 +1,68 @@
-// Package backends has the interface between a plan and a data plane.
+// Package backends has the interface between a plan and a data plane, and says how to
+// write an implementation. Its folders hold those of this module.
+//
+// # How to write a backend
+//
+// A [Backend] turns rows into rules: [plan.Port] has the frontends of a Service
+// port, per frontend one action for each origin of a packet, and the two pools of endpoints
+// that actions name. Which endpoints a node uses, who is rejected, dropped or masqueraded
+// is decided there already. A backend that looks at traffic policies, conditions or hints
+// does something twice.
+//
+// What Sync is given is a [plan.Delta]:
+//
+//   - New is the desired state as a whole. Changes name the ports that may differ
+//     from what is in place; each has its new version and, in Before, all versions
+//     that may be there: the last one that was acknowledged and those that were attempted
+//     since. Removing what any version in Before made, and After does not need, is always right.
+//   - If neither Full nor Config is true, look at Changes only: a Sync costs what changed,
+//     not what exists. Read nothing back from the data plane; remember what was committed.
+//   - If Full is true, what is in place is unknown. List it, keep what is right, add what
+//     is missing, remove what is ours and not wanted. The first Delta after a start is Full
+//     too, so a restart must not cut a connection that the plan still allows.
+//   - Base is the plan that the caller believes to be in place. A backend that keeps a
+//     state of its own and did not commit that very plan (it was made anew, or
+//     serves a second caller) treats the Delta as Full.
+//   - If Config is true, the node's addresses, pod ranges, Service ranges or options
+//     may differ from Base's; New.Config has them.
+//
+// What Sync returns is a promise:
+//
+//   - nil: the data plane equals New.
+//   - [plan.PartialError]: it equals New but for the ports named, which stay as they were;
+//     they are in the next Delta again, and the other consumers meanwhile see their
+//     old version. Use it when the data plane refuses one Service, so that it does not stop
+//     the others.
+//   - Any other error: nobody knows. The next Delta is Full, and its Before
+//     has what this call tried.
+//
+// A context that is done ends the work between two atomic steps, never inside one.
+//
+// # Optional abilities
+//
+// They are found by type assertion. A [Prober] says before the first Sync what the machine
+// lacks, best as one [UnsupportedError] for each thing. A [Checker] finds out cheaply whether
+// somebody else changed the rules; a backend that is told by its data plane can instead
+// have its user call proxy.Proxy.Trigger.
+//
+// # Checklist
+//
+//  1. Own your objects by name: a table, a chain prefix, a dummy interface. Options choose
+//     the name. Touch nothing else, not even to read it if the data plane can avoid it.
+//  2. Both families and all protocols go through one Backend; commit them together if the
+//     data plane can.
+//  3. No client meets a half-written Service: pools before the frontends that name them, frontends
+//     before the pools that nobody names any more.
+//  4. The same Delta twice is harmless. Already there and already gone are successes; another
+//     value under the same key is not.
+//  5. Removal is the harder half: frontends, pools, affinity and addresses go when
+//     the last version that needed them goes.
+//  6. Cleanup works in a new process, with no Sync before.
+//  7. No goroutine that outlives a call unless the type has a method that ends it, no
+//     package variable, no process exit.
+//  8. Run the suite of backends/backendtest: it puts packets of every origin through
+//     your data plane, and asks [plan.Plan.Trace] the same.
+//
+// Package backends/fake is the shortest complete backend, and shows how the rules
+// above look in code.
 package backends

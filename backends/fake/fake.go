@@ -1,0 +1,244 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// maxCalls is how many calls a Backend remembers: enough for a test, and the
+// plans of a long benchmark do not stay in memory.
+const maxCalls = 1000
+
+// A Backend keeps in memory what a kernel would have in place. The zero value is
+// ready for use. Unlike the methods of other backends, its own may run at any time
+// and are safe for concurrent use.
+type Backend struct {
+	mu sync.Mutex
+
+	// base is the last plan that was written, at least in part; table the ports in
+	// place, which differ from it where a port failed or a change was lost.
+	base  *plan.Plan
+	table map[plan.Key]*plan.Port
+	view  *plan.Plan // what Plan returned, nil if the table changed since
+
+	unknown bool // somebody changed the table, or a call failed midway
+	wiped   bool
+	faults  faults
+	calls   []Call
+	number  int
+	broken  []string
+}
+
+// A Call is one call of Sync.
+type Call struct {
+	Delta *plan.Delta
+	Err   error
+}
+
+// Sync writes d into the table, unless a fault was ordered. It treats d as
+// Full if the table is not what d.Base left. The context is not used but by OnSync.
+func (b *Backend) Sync(ctx context.Context, d *plan.Delta) error {
+	err := b.hook(ctx, d)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil {
+		err = b.sync(d)
+	}
+	b.record(d, err)
+	return err
+}
+
+// hook counts the call and runs the function given to OnSync, without the lock.
+func (b *Backend) hook(ctx context.Context, d *plan.Delta) error {
+	b.mu.Lock()
+	b.number++
+	f := b.faults.hook
+	b.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f(ctx, d)
+}
+
+func (b *Backend) record(d *plan.Delta, err error) {
+	if len(b.calls) == maxCalls {
+		b.calls = slices.Delete(b.calls, 0, 1)
+	}
+	b.calls = append(b.calls, Call{Delta: d, Err: err})
+}
+
+func (b *Backend) sync(d *plan.Delta) error {
+	if err := b.faults.take(b.number); err != nil {
+		return fmt.Errorf("fake: sync: %w", err)
+	}
+	full := d.Full || b.unknown || d.Base != b.base
+	b.compare(d, full)
+	b.unknown = true // until all is written
+	w := writer{Backend: b, failed: map[plan.Key]error{}}
+	if err := w.write(d, full); err != nil {
+		return fmt.Errorf("fake: sync: %w", err)
+	}
+	b.base, b.unknown, b.wiped, b.view = d.New, false, false, nil
+	if len(w.failed) > 0 {
+		return fmt.Errorf("fake: sync: %w", &plan.PartialError{Ports: w.failed})
+	}
+	return nil
+}
+
+// compare notes where d is not what the contract promises. A new caller, which knows
+// no Base of ours, may say what it likes.
+func (b *Backend) compare(d *plan.Delta, full bool) {
+	if b.unknown && !d.Full {
+		b.broken = append(b.broken, "the Delta after an error is not Full")
+	}
+	if full {
+		return
+	}
+	for _, c := range d.Changes {
+		if have := b.table[c.Key]; have != nil && !slices.Contains(c.Before, have) {
+			b.broken = append(b.broken, fmt.Sprintf("%s %s %s: the version in place is not in Before",
+				c.Key, c.Key.Protocol, c.Key.Family))
+		}
+	}
+}
+
+// A writer applies one Delta to the table, port by port.
+type writer struct {
+	*Backend
+
+	failed map[plan.Key]error
+	done   int
+}
+
+func (w *writer) write(d *plan.Delta, full bool) error {
+	if w.table == nil {
+		w.table = make(map[plan.Key]*plan.Port)
+	}
+	if !full {
+		for _, c := range d.Changes {
+			if err := w.put(c.Key, c.After); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for k := range w.table {
+		if d.New.Port(k) != nil {
+			continue
+		}
+		if err := w.put(k, nil); err != nil {
+			return err
+		}
+	}
+	for port := range d.New.All() {
+		if err := w.put(port.Key, port); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes one port, nil to remove it.
+func (w *writer) put(k plan.Key, port *plan.Port) error {
+	if w.table[k] == port {
+		return nil
+	}
+	if err := w.faults.ports[k]; err != nil {
+		w.failed[k] = err
+		return nil
+	}
+	if err := w.faults.midway(w.number, w.done); err != nil {
+		return err
+	}
+	w.done++
+	w.view = nil
+	if port == nil {
+		delete(w.table, k)
+		return nil
+	}
+	w.table[k] = port
+	return nil
+}
+
+// Cleanup removes everything.
+func (b *Backend) Cleanup(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.base, b.table, b.view, b.unknown, b.wiped = nil, nil, nil, false, false
+	return nil
+}
+
+// Check returns false after Wipe, until a Sync has repaired the table.
+func (b *Backend) Check(context.Context) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.faults.check; err != nil {
+		return !b.wiped, fmt.Errorf("fake: check: %w", err)
+	}
+	return !b.wiped, nil
+}
+
+// Probe returns what FailProbe was given.
+func (b *Backend) Probe(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.faults.probe
+}
+
+// Plan returns what is in place: the last plan that was written, with the ports
+// as they are in the table, which is less than that plan if something failed or was
+// lost. It has no Services before the first Sync. It costs a pass over all ports
+// if anything was written since the last call.
+func (b *Backend) Plan() *plan.Plan {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.view == nil {
+		b.view = b.inPlace()
+	}
+	return b.view
+}
+
+func (b *Backend) inPlace() *plan.Plan {
+	base := b.base
+	if base == nil {
+		base = plan.New(plan.Config{})
+	}
+	differs := make(map[plan.Key]*plan.Port)
+	for port := range base.All() {
+		if have := b.table[port.Key]; have != port {
+			differs[port.Key] = have
+		}
+	}
+	for k, have := range b.table {
+		if base.Port(k) == nil {
+			differs[k] = have
+		}
+	}
+	if len(differs) == 0 {
+		return base
+	}
+	return base.Hold(differs)
+}
+
+// Trace tells what happens to a packet with what is in place.
+func (b *Backend) Trace(packet plan.Packet) plan.Trace { return b.Plan().Trace(packet) }
+
+// Calls returns the last calls of Sync, oldest first, at most 1000.
+func (b *Backend) Calls() []Call {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.calls)
+}
+
+// Violations lists, oldest first, where a Delta after an error was not Full, or one
+// that was not Full did not name in Before what was in place. Whoever makes Deltas must
+// keep it empty.
+func (b *Backend) Violations() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.broken)
+}

@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// An Observer is told what a [Proxy] does; any function may be nil. Calls come in
+// order, never two at once, from whatever goroutine called the Proxy, while no
+// lock is held: a function may call any method but Run and Step. It should be
+// quick, as a round may wait for it.
+type Observer struct {
+	// Queued is called when the first change since a round began comes in.
+	Queued func()
+
+	// RoundStarted is called before a round with why it runs.
+	RoundStarted func(Reason)
+
+	// RoundEnded is called after a round.
+	RoundEnded func(Round)
+
+	// Programmed is called for each trigger time of a Service's EndpointSlices
+	// once the Backend has acknowledged the change, with the time that
+	// passed since; never less than 0. A failed round loses none.
+	Programmed func(svc types.NamespacedName, latency time.Duration)
+
+	// Checked is called with what [backends.Checker] answered.
+	Checked func(ok bool, err error)
+
+	// GateOpened is called when a gate opens for the first time.
+	GateOpened func(name string)
+
+	// ProblemFound and ProblemGone are called when something in the input begins
+	// and ceases to be left out. Those of the plan itself come after the round.
+	ProblemFound, ProblemGone func(plan.Problem)
+
+	// ConflictFound and ConflictGone are called after the round in which a
+	// claim for an address began and ceased to lose.
+	ConflictFound, ConflictGone func(plan.Conflict)
+}
+
+// A Reason is why a round runs.
+type Reason string
+
+// The reasons. If there are several, the last of this list that applies is given.
+const (
+	ReasonStep     Reason = "step"     // Step was called with nothing to do
+	ReasonChange   Reason = "change"   // something came in
+	ReasonRetry    Reason = "retry"    // an earlier round failed
+	ReasonPeriodic Reason = "periodic" // the full interval is over
+	ReasonCheck    Reason = "check"    // the Backend's Check said so
+	ReasonTrigger  Reason = "trigger"  // Trigger was called
+	ReasonFirst    Reason = "first"    // nothing was written before
+)
+
+// A Round is what happened in one round.
+type Round struct {
+	Reason Reason
+
+	// Services and Endpoints are how many Services changed by themselves and by
+	// their endpoints, retries included.
+	Services, Endpoints int
+
+	// Results has one entry for each consumer that had something to do, the
+	// Backend first.
+	Results []Result
+
+	Duration time.Duration
+	Err      error // all errors, joined; nil if there was none
+}
+
+// A Result is what one consumer did in a round.
+type Result struct {
+	Name     string // BackendName or that of the Consumer
+	Full     bool   // its Delta was Full
+	Changes  int    // ports in its Delta; all those of the Plan if Full
+	Failed   int    // ports that a PartialError named
+	Duration time.Duration
+	Err      error
+}
+
+// BackendName names the Backend in a [Result] and in errors.
+const BackendName = "backend"
+
+// Backend returns the Backend's Result; ok is false if it had nothing to do.
+func (r Round) Backend() (res Result, ok bool) {
+	if len(r.Results) > 0 && r.Results[0].Name == BackendName {
+		return r.Results[0], true
+	}
+	return Result{}, false
+}
+
+// events runs callbacks in the order they were pushed, one at a time and
+// without a goroutine of its own: whoever finds nobody at it drains the queue.
+type events struct {
+	mu       sync.Mutex
+	queue    []func()
+	draining bool
+}
+
+func (e *events) push(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queue = append(e.queue, f)
+}
+
+// drain must be called without any lock of the Proxy.
+func (e *events) drain() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		return
+	}
+	e.draining = true
+	for len(e.queue) > 0 {
+		batch := e.queue
+		e.queue = nil
+		e.mu.Unlock()
+		for _, f := range batch {
+			f()
+		}
+		e.mu.Lock()
+	}
+	e.draining = false
+}
+
+// notify queues a call of an optional function of the Observer.
+func notify[T any](e *events, f func(T), arg T) {
+	if f != nil {
+		e.push(func() { f(arg) })
+	}
+}

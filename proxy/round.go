@@ -1,0 +1,181 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/proxy/plan"
+	"github.com/vipkit/vipkit/proxy/service"
+)
+
+// A batch is what a round has taken up.
+type batch struct {
+	services  service.Changes
+	endpoints endpoints.Changes
+	config    *plan.Config // nil if it did not change
+	reason    Reason
+	full      bool
+}
+
+// round does one round. It needs the turn.
+func (p *Proxy) round(ctx context.Context) error {
+	start := time.Now()
+	b := p.begin(start)
+	notify(&p.events, p.opts.Observer.RoundStarted, b.reason)
+	p.events.drain()
+	p.pipe.advance(plan.Input{Config: b.config, Services: b.services.Services, Endpoints: b.endpoints.Sets}, b.full)
+	p.latest.Store(p.pipe.plan)
+	p.tellPlan()
+
+	r := Round{Reason: b.reason, Services: len(b.services.Services), Endpoints: len(b.endpoints.Sets)}
+	written := p.syncBackend(ctx, b, &r)
+	if written {
+		p.syncConsumers(ctx, &r)
+	}
+	r.Duration = time.Since(start)
+	p.finish(r, written)
+	return r.Err
+}
+
+// begin takes up what waits. The schedule comes first: an event between both
+// asks for a round of its own, so it is at worst looked at twice (#4).
+func (p *Proxy) begin(now time.Time) batch {
+	var b batch
+	p.mu.Lock()
+	b.reason, b.full = p.schedule.begin(now)
+	if p.changed {
+		config := p.config
+		b.config = &config
+		p.changed = false
+	}
+	p.mu.Unlock()
+	b.services = p.services.Pending()
+	b.endpoints = p.endpoints.Pending()
+	return b
+}
+
+// syncBackend reports whether the Backend has acknowledged, at least in part.
+// Only then the trackers may forget the batch, with its trigger times (#5).
+func (p *Proxy) syncBackend(ctx context.Context, b batch, r *Round) bool {
+	if err := ctx.Err(); err != nil {
+		r.Err = fmt.Errorf("proxy: round: %w", err)
+		return false
+	}
+	var err error
+	if res, worked := p.pipe.backend.run(ctx, p.pipe.plan); worked {
+		r.Results = append(r.Results, res)
+		err = res.Err
+		r.Err = err
+	}
+	if !acknowledged(err) {
+		return false
+	}
+	failed := failedPorts(err)
+	p.pipe.acknowledge(failed)
+	pending := servicesOf(failed)
+	p.services.Acknowledge(b.services, pending...)
+	p.endpoints.Acknowledge(b.endpoints, pending...)
+	p.tellProgrammed(b.endpoints.Triggers, pending)
+	return true
+}
+
+// syncConsumers runs all other consumers, one failing or not.
+func (p *Proxy) syncConsumers(ctx context.Context, r *Round) {
+	errs := []error{r.Err}
+	for _, s := range p.pipe.consumers {
+		if err := ctx.Err(); err != nil {
+			errs = append(errs, fmt.Errorf("proxy: round: %w", err))
+			break
+		}
+		if res, worked := s.run(ctx, p.pipe.shown); worked {
+			r.Results = append(r.Results, res)
+			errs = append(errs, res.Err)
+		}
+	}
+	r.Err = joinErrors(errs)
+}
+
+// joinErrors is errors.Join that returns a single error as it is.
+func joinErrors(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+// finish takes down how the round ended and tells everybody.
+func (p *Proxy) finish(r Round, written bool) {
+	backend, worked := r.Backend()
+	p.mu.Lock()
+	p.schedule.end(time.Now(), outcome{failed: r.Err != nil, full: written && worked && backend.Full})
+	switch {
+	case !written:
+		p.waiting()
+	default:
+		p.updated()
+		if p.schedule.requested {
+			p.waiting() // it came in during the round
+		}
+	}
+	notify(&p.events, p.opts.Observer.RoundEnded, r)
+	p.mu.Unlock()
+	p.logRound(r)
+	p.events.drain()
+}
+
+// tellProgrammed tells how long the changes took that are now in place.
+func (p *Proxy) tellProgrammed(triggers map[types.NamespacedName][]time.Time, except []types.NamespacedName) {
+	f := p.opts.Observer.Programmed
+	if f == nil {
+		return
+	}
+	now := time.Now()
+	for name, times := range triggers {
+		if slices.Contains(except, name) {
+			continue
+		}
+		for _, t := range times {
+			p.events.push(func() { f(name, max(0, now.Sub(t))) })
+		}
+	}
+}
+
+// tellPlan tells what conflicts and problems of the plan are new and gone.
+func (p *Proxy) tellPlan() {
+	pipe := &p.pipe
+	if conflicts := pipe.plan.Conflicts(); !slices.Equal(conflicts, pipe.conflicts) {
+		p.tellConflicts(pipe.conflicts, conflicts)
+		pipe.conflicts = conflicts
+	}
+	if problems := pipe.plan.Problems(); !slices.Equal(problems, pipe.problems) {
+		p.problemEvents(diffProblems(pipe.problems, problems))
+		pipe.problems = problems
+	}
+}
+
+func (p *Proxy) tellConflicts(before, after []plan.Conflict) {
+	for _, c := range missing(before, after) {
+		notify(&p.events, p.opts.Observer.ConflictGone, c)
+	}
+	for _, c := range missing(after, before) {
+		notify(&p.events, p.opts.Observer.ConflictFound, c)
+	}
+}
+
+// servicesOf returns the Services of ports, sorted.
+func servicesOf(ports map[plan.Key]error) []types.NamespacedName {
+	var names []types.NamespacedName
+	for k := range ports {
+		names = append(names, k.NamespacedName)
+	}
+	slices.SortFunc(names, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(names)
+}

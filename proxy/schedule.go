@@ -1,0 +1,111 @@
+package proxy
+
+import "time"
+
+// A schedule decides when the next round or check is due. It holds no lock and
+// reads no clock.
+type schedule struct {
+	minInterval, minBackoff, maxBackoff, fullInterval time.Duration
+
+	checkInterval time.Duration // not above 0 if there is nothing to check
+
+	requested bool   // something waits for a round
+	reset     Reason // why the next round must be full, "" if it need not be
+	started   bool   // there was a round
+
+	ended   time.Time // when the last round ended
+	backoff time.Duration
+	retryAt time.Time // zero unless the last round failed
+	fullAt  time.Time // when the next periodic full round is due, zero if never
+	checkAt time.Time // zero before the first round
+}
+
+// next returns when the next round or check is due, the zero time if never; a
+// time that is not after now means at once.
+func (s *schedule) next(now time.Time) time.Time { return earliest(s.round(now), s.checkAt) }
+
+// round returns when the next round is due, the zero time if never.
+func (s *schedule) round(now time.Time) time.Time {
+	at := earliest(s.retryAt, s.fullAt)
+	if s.requested || s.reset != "" {
+		at = now
+	}
+	if at.IsZero() {
+		return at
+	}
+	return latest(at, s.ended.Add(s.minInterval))
+}
+
+// roundDue and checkDue tell what to do at a time that next returned.
+func (s *schedule) roundDue(now time.Time) bool { return due(s.round(now), now) }
+
+func (s *schedule) checkDue(now time.Time) bool { return due(s.checkAt, now) }
+
+// checked takes down that the Backend was asked.
+func (s *schedule) checked(now time.Time) { s.checkAt = now.Add(s.checkInterval) }
+
+// begin takes up all that waits. It returns why a round runs now, and whether
+// all consumers have to do everything again.
+func (s *schedule) begin(now time.Time) (why Reason, full bool) {
+	switch {
+	case !s.started:
+		why = ReasonFirst
+	case s.reset != "":
+		why, full = s.reset, true
+	case due(s.fullAt, now):
+		why, full = ReasonPeriodic, true
+	case !s.retryAt.IsZero():
+		why = ReasonRetry
+	case s.requested:
+		why = ReasonChange
+	default:
+		why = ReasonStep
+	}
+	s.requested, s.reset, s.started = false, "", true
+	return why, full
+}
+
+// An outcome is how a round ended.
+type outcome struct {
+	failed bool // some consumer did not do everything
+	full   bool // the Backend acknowledged a full Delta
+}
+
+// end takes down how the round that began last ended.
+func (s *schedule) end(now time.Time, o outcome) {
+	s.ended = now
+	if s.checkInterval > 0 && s.checkAt.IsZero() {
+		s.checkAt = now.Add(s.checkInterval)
+	}
+	if o.full && s.fullInterval > 0 {
+		s.fullAt = now.Add(s.fullInterval)
+	}
+	if !o.failed {
+		s.backoff, s.retryAt = 0, time.Time{}
+		return
+	}
+	s.backoff = min(max(2*s.backoff, s.minBackoff), s.maxBackoff)
+	s.retryAt = now.Add(s.backoff)
+	if due(s.fullAt, now) {
+		// A periodic round that failed is repeated by the backoff, not at once.
+		s.fullAt = s.retryAt
+	}
+}
+
+// earliest returns the earlier of two times, of which a zero one means never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// due reports whether at has come; a zero at means never.
+func due(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
