@@ -131,12 +131,12 @@ func literals(src []byte, do func(string)) {
 	var s scanner.Scanner
 	s.Init(token.NewFileSet().AddFile("", -1, len(src)), src, nil, 0)
 	for {
-		switch _, tok, lit := s.Scan(); tok {
-		case token.EOF:
+		_, tok, lit := s.Scan()
+		if tok == token.EOF {
 			return
-		case token.STRING:
+		}
+		if tok == token.STRING {
 			do(lit)
-		default:
 		}
 	}
 }
