@@ -77,7 +77,7 @@ type Round struct {
 type Result struct {
 	Name     string // BackendName or that of the Consumer
 	Full     bool   // its Delta was Full
-	Changes  int    // ports in its Delta; all those of the Plan if Full
+	Changes  int    // ports in its Delta
 	Failed   int    // ports that a PartialError named
 	Duration time.Duration
 	Err      error

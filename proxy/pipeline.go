@@ -2,10 +2,7 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/vipkit/vipkit/proxy/plan"
@@ -18,10 +15,8 @@ type pipeline struct {
 	consumers []*stage
 
 	// shown is the plan as far as the Backend has acknowledged it, which the other
-	// consumers follow: plan with the ports in held at their old version, nil if they
-	// did not exist.
+	// consumers follow: plan with the ports that failed at their old version.
 	shown *plan.Plan
-	held  map[plan.Key]*plan.Port
 
 	conflicts []plan.Conflict // as last told to the Observer
 	problems  []plan.Problem
@@ -51,36 +46,12 @@ func (pipe *pipeline) stages() []*stage {
 	return append([]*stage{pipe.backend}, pipe.consumers...)
 }
 
-// acknowledge takes down that the Backend has written the plan but the failed
-// ports, and tells the consumers of ports that are held from now on or no longer.
-func (pipe *pipeline) acknowledge(failed map[plan.Key]error) {
-	held := make(map[plan.Key]*plan.Port, len(failed))
-	for k := range failed {
-		old, wasHeld := pipe.held[k]
-		if !wasHeld {
-			old = pipe.shown.Port(k)
-		}
-		held[k] = old
-	}
-	diff := plan.Diff{Ports: keysOf(pipe.held, held)}
-	pipe.held = held
-	pipe.shown = pipe.plan
-	if len(held) > 0 {
-		pipe.shown = pipe.plan.Hold(held)
-	}
-	if len(diff.Ports) == 0 {
-		return
-	}
-	for _, s := range pipe.consumers {
-		s.cursor.Note(diff)
-	}
-}
-
-// keysOf returns the keys of both maps, sorted.
-func keysOf(a, b map[plan.Key]*plan.Port) []plan.Key {
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.SortFunc(keys, plan.Key.Compare)
-	return slices.Compact(keys)
+// acknowledge shows the consumers what the Backend has written: the plan, with the
+// ports that failed as they were. It returns those.
+func (pipe *pipeline) acknowledge() map[plan.Key]*plan.Port {
+	failed := pipe.backend.cursor.Failed()
+	pipe.shown = pipe.plan.Hold(failed)
+	return failed
 }
 
 // A stage is one consumer with what it may have in place.
@@ -90,39 +61,25 @@ type stage struct {
 	cursor plan.Cursor
 }
 
-// run gives the consumer what leads to target; worked is false if there was
-// nothing to do.
-func (s *stage) run(ctx context.Context, target *plan.Plan) (res Result, worked bool) {
+// run gives the consumer what leads to target. The Result is nil if there was nothing to
+// do; acknowledged says that target is in place, but for the ports that the
+// cursor calls failed.
+func (s *stage) run(ctx context.Context, target *plan.Plan) (res *Result, acknowledged bool) {
 	d := s.cursor.Delta(target)
 	if d == nil {
-		return Result{}, false
+		return nil, true
 	}
-	res = Result{Name: s.name, Full: d.Full, Changes: len(d.Changes)}
-	if d.Full {
-		res.Changes = target.Len()
-	}
+	res = &Result{Name: s.name, Full: d.Full, Changes: len(d.Changes)}
 	start := time.Now()
 	err := s.syncer.Sync(ctx, d)
 	res.Duration = time.Since(start)
-	s.cursor.Done(d, err)
-	if err != nil {
-		res.Failed = len(failedPorts(err))
-		res.Err = fmt.Errorf("proxy: sync %s: %w", s.name, err)
+	acknowledged = s.cursor.Done(d, err)
+	if err == nil {
+		return res, true
 	}
-	return res, true
-}
-
-// acknowledged reports whether err, as returned by a consumer, means that all
-// ports but some were done.
-func acknowledged(err error) bool {
-	var partial *plan.PartialError
-	return err == nil || errors.As(err, &partial)
-}
-
-func failedPorts(err error) map[plan.Key]error {
-	var partial *plan.PartialError
-	if errors.As(err, &partial) {
-		return partial.Ports
+	res.Err = fmt.Errorf("proxy: sync %s: %w", s.name, err)
+	if acknowledged {
+		res.Failed = len(s.cursor.Failed())
 	}
-	return nil
+	return res, acknowledged
 }

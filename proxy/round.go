@@ -68,18 +68,15 @@ func (p *Proxy) syncBackend(ctx context.Context, b batch, r *Round) bool {
 		r.Err = fmt.Errorf("proxy: round: %w", err)
 		return false
 	}
-	var err error
-	if res, worked := p.pipe.backend.run(ctx, p.pipe.plan); worked {
-		r.Results = append(r.Results, res)
-		err = res.Err
-		r.Err = err
+	res, acknowledged := p.pipe.backend.run(ctx, p.pipe.plan)
+	if res != nil {
+		r.Results = append(r.Results, *res)
+		r.Err = res.Err
 	}
-	if !acknowledged(err) {
+	if !acknowledged {
 		return false
 	}
-	failed := failedPorts(err)
-	p.pipe.acknowledge(failed)
-	pending := servicesOf(failed)
+	pending := servicesOf(p.pipe.acknowledge())
 	p.services.Acknowledge(b.services, pending...)
 	p.endpoints.Acknowledge(b.endpoints, pending...)
 	p.tellProgrammed(b.endpoints.Triggers, pending)
@@ -94,8 +91,8 @@ func (p *Proxy) syncConsumers(ctx context.Context, r *Round) {
 			errs = append(errs, fmt.Errorf("proxy: round: %w", err))
 			break
 		}
-		if res, worked := s.run(ctx, p.pipe.shown); worked {
-			r.Results = append(r.Results, res)
+		if res, _ := s.run(ctx, p.pipe.shown); res != nil {
+			r.Results = append(r.Results, *res)
 			errs = append(errs, res.Err)
 		}
 	}
@@ -116,14 +113,11 @@ func (p *Proxy) finish(r Round, written bool) {
 	backend, worked := r.Backend()
 	p.mu.Lock()
 	p.schedule.end(time.Now(), outcome{failed: r.Err != nil, full: written && worked && backend.Full})
-	switch {
-	case !written:
-		p.waiting()
-	default:
+	if written {
 		p.updated()
-		if p.schedule.requested {
-			p.waiting() // it came in during the round
-		}
+	}
+	if !written || p.schedule.requested { // by what came in during the round
+		p.waiting()
 	}
 	notify(&p.events, p.opts.Observer.RoundEnded, r)
 	p.mu.Unlock()
@@ -171,7 +165,7 @@ func (p *Proxy) tellConflicts(before, after []plan.Conflict) {
 }
 
 // servicesOf returns the Services of ports, sorted.
-func servicesOf(ports map[plan.Key]error) []types.NamespacedName {
+func servicesOf(ports map[plan.Key]*plan.Port) []types.NamespacedName {
 	var names []types.NamespacedName
 	for k := range ports {
 		names = append(names, k.NamespacedName)

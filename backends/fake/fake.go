@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -99,7 +100,9 @@ func (b *Backend) compare(d *plan.Delta, full bool) {
 		return
 	}
 	for _, c := range d.Changes {
-		if have := b.table[c.Key]; have != nil && !slices.Contains(c.Before, have) {
+		have := b.table[c.Key]
+		equal := func(p *plan.Port) bool { return p == have || reflect.DeepEqual(p, have) }
+		if have != nil && !slices.ContainsFunc(c.Before, equal) {
 			b.broken = append(b.broken, fmt.Sprintf("%s %s %s: the version in place is not in Before",
 				c.Key, c.Key.Protocol, c.Key.Family))
 		}
