@@ -1,7 +1,10 @@
 package endpoints_test
 
 import (
+	"maps"
+	"math/rand/v2"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -263,5 +266,41 @@ func TestConcurrent(t *testing.T) {
 			t.Errorf("the consumer has %q, want %q", got, want)
 		}
 		wantPending(t, tr)
+	})
+}
+
+// TestBurst delivers many slices in random order and takes changes at random
+// points.
+func TestBurst(t *testing.T) {
+	t.Run("#80 no endpoint is lost in a burst", func(t *testing.T) {
+		const services = 500
+		r := rand.New(rand.NewPCG(1, 2))
+		tr, applied := load(t), make(map[types.NamespacedName]*endpoints.Set)
+		take := func() {
+			c := tr.Pending()
+			maps.Copy(applied, c.Sets)
+			tr.Acknowledge(c)
+		}
+		// Each Service has two slices, of which one comes twice.
+		for _, i := range r.Perm(3 * services) {
+			n, half := strconv.Itoa(i%services), strconv.Itoa(i/services%2)
+			prefix := "10." + half + "." + strconv.Itoa(i%services/250) + "." + strconv.Itoa(i%services%250)
+			s := newSlice("s"+n+"-"+half, "svc"+n, ready(prefix)...)
+			s.Ports = append(s.Ports, newPort("q", 81))
+			tr.Set(s)
+			if r.IntN(20) == 0 {
+				take()
+			}
+		}
+		take()
+		total := 0
+		for _, set := range applied {
+			for _, eps := range set.All() {
+				total += len(eps)
+			}
+		}
+		if len(applied) != services || total != 4*services {
+			t.Errorf("%d Services with %d endpoints, want %d with %d", len(applied), total, services, 4*services)
+		}
 	})
 }

@@ -68,7 +68,10 @@ type EndpointsChangeTracker struct {
 	mu       sync.Mutex
 	seq      uint64 // of the last change
 	services map[types.NamespacedName]*serviceState
-	dirty    map[types.NamespacedName]*serviceState // those with changed != 0
+
+	// dirty are the services with changed != 0. It is no map, since walking one
+	// costs time for the most entries that it ever had.
+	dirty []*serviceState
 
 	// owners has the Service of every slice that has an endpoint.
 	owners map[types.NamespacedName]*serviceState
@@ -81,7 +84,6 @@ func NewEndpointsChangeTracker(opts Options) *EndpointsChangeTracker {
 		created:  time.Now(),
 		names:    newInterner(),
 		services: make(map[types.NamespacedName]*serviceState),
-		dirty:    make(map[types.NamespacedName]*serviceState),
 		owners:   make(map[types.NamespacedName]*serviceState),
 	}
 }
@@ -163,11 +165,11 @@ func (t *EndpointsChangeTracker) Pending() Changes {
 		Triggers: make(map[types.NamespacedName][]time.Time),
 		seq:      t.seq,
 	}
-	for name, svc := range t.dirty {
+	for _, svc := range t.dirty {
 		svc.merge()
-		c.Sets[name] = svc.merged
+		c.Sets[svc.name] = svc.merged
 		if len(svc.triggers) > 0 {
-			c.Triggers[name] = svc.times()
+			c.Triggers[svc.name] = svc.times()
 		}
 	}
 	return c
@@ -183,20 +185,23 @@ func (t *EndpointsChangeTracker) Acknowledge(c Changes, except ...types.Namespac
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for name := range c.Sets {
-		if svc := t.dirty[name]; svc != nil && !keep[name] {
+		if svc := t.services[name]; svc != nil && !keep[name] {
 			t.acknowledge(svc, c.seq)
 		}
 	}
+	t.dirty = slices.DeleteFunc(t.dirty, func(svc *serviceState) bool { return svc.changed == 0 })
+	if len(t.dirty) == 0 {
+		t.dirty = nil
+	}
 }
 
-// acknowledge forgets what happened to svc until seq.
+// acknowledge forgets what happened to svc until seq, but leaves it in t.dirty.
 func (t *EndpointsChangeTracker) acknowledge(svc *serviceState, seq uint64) {
 	svc.triggers = slices.DeleteFunc(svc.triggers, func(tr trigger) bool { return tr.seq <= seq })
 	if svc.changed > seq {
 		return
 	}
 	svc.changed, svc.triggers = 0, nil
-	delete(t.dirty, svc.name)
 	if len(svc.slices) == 0 {
 		delete(t.services, svc.name)
 	}
@@ -338,6 +343,8 @@ func (t *EndpointsChangeTracker) store(u update) {
 
 func (t *EndpointsChangeTracker) mark(svc *serviceState) {
 	t.seq++
+	if svc.changed == 0 {
+		t.dirty = append(t.dirty, svc)
+	}
 	svc.changed = t.seq
-	t.dirty[svc.name] = svc
 }
