@@ -30,7 +30,7 @@ var conditions = map[string][3]bool{
 // parse reads endpoints such as "a R loc z:za+zb n:n1, b T". The name a stands
 // for the address 10.0.0.1, b for 10.0.0.2 and so on; loc is node n1, the others
 // are on a node of their own. The result is sorted.
-func parse(t testing.TB, text string) []*endpoints.Endpoint {
+func parse(t *testing.T, text string) []*endpoints.Endpoint {
 	t.Helper()
 	var eps []*endpoints.Endpoint
 	for item := range strings.SplitSeq(text, ",") {

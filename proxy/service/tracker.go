@@ -1,63 +1,135 @@
 package service
 
 import (
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Options configure a [ServiceChangeTracker]. The zero value is what kube-proxy does.
+// Options configure a [ServiceChangeTracker]. The zero value is what kube-proxy
+// does.
 type Options struct {
 	// ProxyName selects Services: "" takes those without the label
 	// service.kubernetes.io/service-proxy-name, another value those whose label
-	// has this value. Services with the label service.kubernetes.io/headless are
-	// never taken.
+	// has this value. The label with an empty value is a label. Services with the
+	// label service.kubernetes.io/headless are never taken.
 	ProxyName string
 
-	// Filter, if not nil, hides a Service when it returns false. It must be pure.
+	// Filter, if not nil, hides a Service when it returns false. It must be pure
+	// and must not change the Service. It is called once for each Set of a Service
+	// that ProxyName selects, and the last answer counts.
 	Filter func(*corev1.Service) bool
 
 	// Ext, if not nil, returns a value to travel with the Service, for instance
-	// a scheduler read from an annotation. It must be pure. A value that cannot
-	// be compared with == is reported and left out.
+	// a scheduler read from an annotation. It must be pure and must not change the
+	// Service. Values are compared with ==, so a pointer made anew in each call is
+	// a change each time. A value that cannot be compared is reported with the path
+	// "ext" and left out.
 	Ext func(*corev1.Service) any
 
-	// IgnoreExternalIPs treats spec.externalIPs as empty (KEP-5707).
+	// IgnoreExternalIPs treats spec.externalIPs as empty (KEP-5707), also where
+	// they would give a Service of type ClusterIP an external traffic policy.
 	IgnoreExternalIPs bool
 }
 
 // Changes is what a tracker has to say since it was last acknowledged.
 type Changes struct {
 	// Services has the current version of every Service that changed; nil if it
-	// is gone or no longer proxied. The caller may keep the Services.
+	// is gone or no longer proxied. The caller may keep the Services. The map is
+	// nil if nothing changed.
 	Services map[types.NamespacedName]*Service
 
 	seq uint64
 }
 
-// ServiceChangeTracker turns Services into immutable values.
-type ServiceChangeTracker struct{}
+// A ServiceChangeTracker turns Services into immutable values and remembers which
+// changed. It keeps no object that it is given.
+//
+// It is safe for concurrent use, and hooks are called without a lock held. Two
+// calls about one Service that overlap take effect in any order. Its methods never
+// fail and work for as long as anybody calls them.
+type ServiceChangeTracker struct {
+	opts Options
 
-// NewServiceChangeTracker returns an empty tracker.
-func NewServiceChangeTracker(opts Options) *ServiceChangeTracker { panic("not yet") }
-
-// Set takes the current version of a Service. It reports whether anything that
-// is used has changed, and what was wrong with the object.
-func (t *ServiceChangeTracker) Set(svc *corev1.Service) (bool, field.ErrorList) { panic("not yet") }
-
-// Delete forgets a Service by its name; an unknown one is not a change.
-func (t *ServiceChangeTracker) Delete(name types.NamespacedName) bool { panic("not yet") }
-
-// Replace takes the complete list of Services: those not in it are forgotten.
-func (t *ServiceChangeTracker) Replace(svcs []*corev1.Service) (bool, map[types.NamespacedName]field.ErrorList) {
-	panic("not yet")
+	mu     sync.Mutex
+	ledger ledger
 }
 
-// Pending returns all changes that are not acknowledged, state and names in one step.
-func (t *ServiceChangeTracker) Pending() Changes { panic("not yet") }
+// NewServiceChangeTracker returns an empty tracker.
+func NewServiceChangeTracker(opts Options) *ServiceChangeTracker {
+	return &ServiceChangeTracker{opts: opts, ledger: newLedger()}
+}
 
-// Acknowledge forgets the changes in c, but for those of the Services in except
-// and those that changed again since.
+// Set takes the current version of a Service. It reports whether the Service is
+// dirty now, that is, whether Pending would return it, and what was wrong with the
+// object: the same again each time the object comes. A Service that is not proxied
+// has no problems.
+//
+// The cost is that of the object, whatever the number of Services.
+func (t *ServiceChangeTracker) Set(svc *corev1.Service) (bool, field.ErrorList) {
+	if svc == nil {
+		return false, nil
+	}
+	s, problems := convert(svc, &t.opts)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ledger.put(nameOf(svc), s), problems
+}
+
+// Delete forgets a Service by its name; an unknown one is not a change. It reports
+// whether the Service is dirty now, as Set does.
+func (t *ServiceChangeTracker) Delete(name types.NamespacedName) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ledger.put(name, nil)
+}
+
+// Replace takes the complete list of Services: those not in it are forgotten. Of
+// two with one name the later counts. It reports whether any Service is dirty now,
+// and what was wrong with which object; a Service without problems is not in the map.
+func (t *ServiceChangeTracker) Replace(svcs []*corev1.Service) (bool, map[types.NamespacedName]field.ErrorList) {
+	all := make(map[types.NamespacedName]*Service, len(svcs))
+	problems := map[types.NamespacedName]field.ErrorList{}
+	for _, svc := range svcs {
+		if svc == nil {
+			continue
+		}
+		name := nameOf(svc)
+		s, p := convert(svc, &t.opts)
+		all[name] = s
+		delete(problems, name)
+		if len(p) > 0 {
+			problems[name] = p
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ledger.replace(all)
+	return t.ledger.dirty(), problems
+}
+
+// Pending returns all changes that are not acknowledged, state and names in one
+// step. Calling it again without Acknowledge returns all of them again. The cost
+// is that of the changed Services.
+func (t *ServiceChangeTracker) Pending() Changes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ledger.pending()
+}
+
+// Acknowledge says that c is in place and forgets the changes in it, but for those
+// of the Services in except and those that changed again since. A version that
+// Pending returned and that nobody acknowledged may be in place as well, so its
+// Service stays dirty even if it changes back to the last acknowledged version. Of
+// a Service, Changes that are older than the last acknowledged ones are ignored.
 func (t *ServiceChangeTracker) Acknowledge(c Changes, except ...types.NamespacedName) {
-	panic("not yet")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ledger.acknowledge(c, except)
+}
+
+func nameOf(svc *corev1.Service) types.NamespacedName {
+	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 }
