@@ -97,6 +97,9 @@ func (c *Cursor) Delta(p *Plan) *Delta {
 	slices.SortFunc(d.Health, func(a, b types.NamespacedName) int { return svcName(a).Compare(svcName(b)) })
 	if !d.Full && !d.Config && len(d.Changes) == 0 && len(d.Health) == 0 {
 		c.asked = notes{}
+		for _, k := range p.held {
+			c.asked.addPort(k) // equal as long as it is held
+		}
 		return nil
 	}
 	return d
