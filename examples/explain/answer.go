@@ -93,8 +93,6 @@ func (a *answer) sort() {
 		return cmp.Or(strings.Compare(x.Address, y.Address), strings.Compare(x.Protocol, y.Protocol),
 			strings.Compare(x.Loser, y.Loser), strings.Compare(x.Owner, y.Owner))
 	})
-	// A node port that is lost in both families is one conflict to a reader.
-	a.Conflicts = slices.Compact(a.Conflicts)
 	slices.SortFunc(a.Problems, func(x, y problemAnswer) int {
 		return cmp.Or(strings.Compare(x.Object, y.Object), strings.Compare(x.Field, y.Field), strings.Compare(x.Error, y.Error))
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -26,7 +27,7 @@ func newAnswer(p *plan.Plan, packets []packet, problems []plan.Problem) *answer 
 	}
 	for _, c := range p.Conflicts() {
 		a.Conflicts = append(a.Conflicts, conflictAnswer{
-			Address: frontendText(c.Addr), Protocol: string(c.Protocol), Owner: c.Owner.String(), Loser: c.Loser.String(),
+			Address: conflictText(c.Addr), Protocol: string(c.Protocol), Owner: c.Owner.String(), Loser: c.Loser.String(),
 		})
 	}
 	for _, problem := range problems {
@@ -38,7 +39,7 @@ func newAnswer(p *plan.Plan, packets []packet, problems []plan.Problem) *answer 
 
 func newPort(port *plan.Port) portAnswer {
 	a := portAnswer{
-		Name:                port.String(),
+		Name:                port.PortName.String(),
 		Protocol:            string(port.Protocol),
 		Family:              string(port.Family),
 		AffinitySeconds:     int(port.AffinityTimeout / time.Second),
@@ -50,10 +51,7 @@ func newPort(port *plan.Port) portAnswer {
 	}
 	frontends := slices.Clone(port.Frontends)
 	slices.SortFunc(frontends, func(x, y plan.Frontend) int {
-		if x.Kind != y.Kind {
-			return int(x.Kind) - int(y.Kind)
-		}
-		return strings.Compare(frontendText(netip.AddrPortFrom(x.Addr, x.Port)), frontendText(netip.AddrPortFrom(y.Addr, y.Port)))
+		return cmp.Or(cmp.Compare(x.Kind, y.Kind), strings.Compare(x.String(), y.String()))
 	})
 	for i := range frontends {
 		a.Frontends = append(a.Frontends, newFrontend(&frontends[i]))
@@ -63,8 +61,8 @@ func newPort(port *plan.Port) portAnswer {
 
 func newFrontend(f *plan.Frontend) frontendAnswer {
 	a := frontendAnswer{
-		Kind:    kindText(f.Kind),
-		Address: frontendText(netip.AddrPortFrom(f.Addr, f.Port)),
+		Kind:    f.Kind.String(),
+		Address: f.String(),
 		Actions: actionAnswers{
 			Pod:     newAction(f.Actions[plan.FromPod]),
 			Node:    newAction(f.Actions[plan.FromNode]),
@@ -82,14 +80,14 @@ func newFrontend(f *plan.Frontend) frontendAnswer {
 }
 
 func newAction(action plan.Action) actionAnswer {
-	return actionAnswer{Verdict: verdictText(action.Verdict), Pool: poolText(action.Pool), Masquerade: action.Masquerade}
+	return actionAnswer{Verdict: action.Verdict.String(), Pool: action.Pool.String(), Masquerade: action.Masquerade}
 }
 
 func newPacket(text string, t plan.Trace) packetAnswer {
 	a := packetAnswer{
 		Packet:     text,
-		Origin:     originText(t.Origin),
-		Verdict:    verdictText(t.Verdict),
+		Origin:     t.Origin.String(),
+		Verdict:    t.Verdict.String(),
 		Endpoints:  endpointTexts(t.Endpoints),
 		Masquerade: t.Masquerade,
 		Exempt:     endpointTexts(t.Exempt),
@@ -97,7 +95,7 @@ func newPacket(text string, t plan.Trace) packetAnswer {
 		Reason:     t.Reason,
 	}
 	if t.Port != nil {
-		a.Port = t.Port.String()
+		a.Port = t.Port.PortName.String()
 	}
 	return a
 }
@@ -110,62 +108,10 @@ func endpointTexts(eps []*endpoints.Endpoint) []string {
 	return texts
 }
 
-// frontendText returns "ip:port", "[v6]:port", or ":port" for a node port, whose
-// address is invalid.
-func frontendText(a netip.AddrPort) string {
+// conflictText returns the address as that of a frontend: a node port has none.
+func conflictText(a netip.AddrPort) string {
 	if !a.Addr().IsValid() {
 		return ":" + strconv.Itoa(int(a.Port()))
 	}
 	return a.String()
-}
-
-func kindText(k plan.FrontendKind) string {
-	switch k {
-	case plan.ClusterIP:
-		return "ClusterIP"
-	case plan.ExternalIP:
-		return "ExternalIP"
-	case plan.LoadBalancerIP:
-		return "LoadBalancerIP"
-	case plan.NodePort:
-		return "NodePort"
-	}
-	return ""
-}
-
-func originText(o plan.Origin) string {
-	switch o {
-	case plan.FromPod:
-		return "pod"
-	case plan.FromNode:
-		return "node"
-	case plan.FromOutside:
-		return "outside"
-	}
-	return ""
-}
-
-func verdictText(v plan.Verdict) string {
-	switch v {
-	case plan.Pass:
-		return "pass"
-	case plan.Forward:
-		return "forward"
-	case plan.Reject:
-		return "reject"
-	case plan.Drop:
-		return "drop"
-	}
-	return ""
-}
-
-func poolText(p plan.Pool) string {
-	switch p {
-	case plan.ClusterPool:
-		return "cluster"
-	case plan.LocalPool:
-		return "local"
-	case plan.NoPool:
-	}
-	return ""
 }

@@ -31,13 +31,15 @@ func writeText(w io.Writer, a *answer) error {
 
 func writePort(b *bytes.Buffer, p *portAnswer) {
 	fmt.Fprintf(b, "%s  %s %s\n", p.Name, p.Protocol, p.Family)
-	var rows strings.Builder
-	rows.WriteString("  FRONTEND\tADDRESS\tFROM POD\tFROM NODE\tFROM OUTSIDE\t\n")
+	rows := []string{"  FRONTEND\tADDRESS\tFROM POD\tFROM NODE\tFROM OUTSIDE"}
 	for _, f := range p.Frontends {
-		fmt.Fprintf(&rows, "  %s\t%s\t%s\t%s\t%s\t%s\n", f.Kind, f.Address,
-			f.Actions.Pod, f.Actions.Node, f.Actions.Outside, allowText(f.Allow))
+		row := fmt.Sprintf("  %s\t%s\t%s\t%s\t%s", f.Kind, f.Address, f.Actions.Pod, f.Actions.Node, f.Actions.Outside)
+		if allow := allowText(f.Allow); allow != "" {
+			row += "\t" + allow
+		}
+		rows = append(rows, row)
 	}
-	writeTable(b, rows.String())
+	writeTable(b, rows)
 	fmt.Fprintf(b, "  cluster pool: %s\n", listText(p.Cluster))
 	if len(p.Local) > 0 {
 		fmt.Fprintf(b, "  local pool:   %s\n", listText(p.Local))
@@ -57,10 +59,10 @@ func writePort(b *bytes.Buffer, p *portAnswer) {
 	b.WriteByte('\n')
 }
 
-// writeTable aligns the cells, which tabs end. A buffer never fails.
-func writeTable(b *bytes.Buffer, rows string) {
+// writeTable aligns cells, which are separated by tabs. A buffer never fails.
+func writeTable(b *bytes.Buffer, rows []string) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	_, _ = io.WriteString(t, rows)
+	_, _ = io.WriteString(t, strings.Join(rows, "\n")+"\n")
 	_ = t.Flush()
 }
 
