@@ -1,0 +1,295 @@
+package nftables
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// adopt reads both tables and returns what has to change so that they equal p.
+// It forgets everything that was remembered.
+func (b *Backend) adopt(p *plan.Plan) ([]*item, error) {
+	b.ports = make(map[plan.Key]*portState)
+	var bases, ports, stale []*item
+	adoptions := make(map[*table]*adoption)
+	for n, t := range b.tables {
+		t = newTable(t.family)
+		b.tables[n] = t
+		a := &adoption{Backend: b, table: t}
+		adoptions[t] = a
+		kind, err := a.read()
+		if err != nil {
+			return nil, err
+		}
+		bases = append(bases, a.base(kind, p))
+	}
+	for port := range p.All() {
+		if t := b.tableOf(port.Family); t != nil {
+			ports = append(ports, adoptions[t].port(port))
+		}
+	}
+	for _, t := range b.tables {
+		stale = append(stale, adoptions[t].stale())
+	}
+	return append(append(bases, ports...), stale...), nil
+}
+
+// An adoption compares one table in the kernel with what it should be.
+type adoption struct {
+	*Backend
+	table   *table
+	found   *contents
+	have    map[elementID]element // in the kernel and not yet claimed
+	claimed map[string]bool       // chains and boxes
+}
+
+// read returns what kind of item the table needs. A table that cannot be read is
+// replaced: that needs no knowledge of it.
+func (a *adoption) read() (itemKind, error) {
+	a.claimed = make(map[string]bool)
+	a.have = make(map[elementID]element)
+	found, err := a.kernel.read(a.table.family, a.opts.Table)
+	switch {
+	case err != nil:
+		a.found = &contents{}
+		return replaceItem, nil
+	case found == nil:
+		a.found = &contents{}
+		return createItem, nil
+	case !a.sameLayout(found) || a.load(found) != nil:
+		a.found, a.have = &contents{}, make(map[elementID]element)
+		return replaceItem, nil
+	default:
+		return baseItem, nil
+	}
+}
+
+// sameLayout reports whether the table was made by this version with these options, and
+// every box and base chain is still there.
+func (a *adoption) sameLayout(found *contents) bool {
+	if _, ok := found.chains[a.table.marker(a.layout)]; !ok {
+		return false
+	}
+	for _, b := range boxes() {
+		if info, ok := found.boxes[b.name]; !ok || info.isMap != (b.value != noValue) {
+			return false
+		}
+	}
+	for _, c := range a.table.baseChains(a.layout) {
+		have, _, _ := strings.Cut(found.chains[c.name], " ")
+		want, _, _ := strings.Cut(c.print(), " ")
+		if have != want {
+			return false
+		}
+	}
+	return true
+}
+
+// load takes over chains, boxes and elements.
+func (a *adoption) load(found *contents) error {
+	t := a.table
+	a.found = found
+	for _, b := range boxes() {
+		if err := a.loadElements(b); err != nil {
+			return err
+		}
+		t.boxes[b.name] = b
+	}
+	for name := range found.boxes {
+		if err := a.loadPrivate(name); err != nil {
+			return err
+		}
+	}
+	for name, print := range found.chains {
+		t.chains[name] = print
+	}
+	for id := range a.have {
+		if isCounted(id.box) {
+			t.counted[id] = tally{present: true}
+		}
+	}
+	return nil
+}
+
+// loadPrivate takes over a box of affinity. What the packets have written stays theirs.
+func (a *adoption) loadPrivate(name string) error {
+	b, ok := privateBox(name, a.layout.affinityClients)
+	if !ok {
+		return nil
+	}
+	a.table.boxes[name] = b
+	if b.dynamic {
+		return nil
+	}
+	return a.loadElements(b)
+}
+
+func isCounted(box string) bool { return box == boxClusterIPs || box == boxHairpin }
+
+func (a *adoption) loadElements(b box) error {
+	elements, err := a.kernel.elements(a.table.family, a.opts.Table, b)
+	for _, el := range elements {
+		a.have[el.id] = el
+	}
+	return err
+}
+
+func (a *adoption) base(kind itemKind, p *plan.Plan) *item {
+	i := &item{table: a.table, kind: kind, before: &program{}, after: a.table.base(a.layout, p)}
+	i.config = i.after.elements
+	a.claim(i)
+	return i
+}
+
+// port returns the change of one Service port.
+func (a *adoption) port(p *plan.Port) *item {
+	comp := compiler{layout: a.layout, f: a.table.family}
+	i := &item{table: a.table, key: p.Key, before: &program{}, next: settle(a.slots(p), p)}
+	i.after = comp.compile(i.next)
+	a.claim(i)
+	return i
+}
+
+// claim finds what the kernel has of the item.
+func (a *adoption) claim(i *item) {
+	for _, el := range i.after.elements {
+		if have, ok := a.have[el.id]; ok {
+			i.before.elements = append(i.before.elements, have)
+			delete(a.have, el.id)
+		}
+	}
+	for _, c := range i.after.chains {
+		a.claimed[c.name] = true
+	}
+	for _, b := range i.after.boxes {
+		a.claimed[b.name] = true
+	}
+	for _, s := range i.after.shared {
+		a.claimed[s.name()] = true
+		for _, p := range s.needs() {
+			a.claimed[p.name()] = true
+		}
+	}
+	i.trim()
+}
+
+// slots reads from the elements which endpoint has which slot, so that an adopted
+// Service port keeps them.
+func (a *adoption) slots(p *plan.Port) *portState {
+	if p.AffinityTimeout > 0 {
+		return a.affinitySlots(namesOf(p.Key))
+	}
+	s := &portState{}
+	proto := protocolOf(p.Protocol)
+	for _, fe := range p.Frontends {
+		id := elementID{boxEndpoints(proto, fe.Kind == plan.NodePort), key{addr: fe.Addr, port: fe.Port}}
+		if s.cluster == nil { // all frontends have the same slots: the first that has any tells
+			s.cluster = a.slotsFrom(id, 0)
+		}
+		if s.local == nil {
+			s.local = a.slotsFrom(id, localSlots)
+		}
+	}
+	return s
+}
+
+// affinitySlots reads slots and ids of a port with affinity: a slot names the id, and
+// the comment of the id the endpoint.
+func (a *adoption) affinitySlots(n affinityNames) *portState {
+	s := &portState{ids: make(map[netip.AddrPort]uint32)}
+	read := func(slots, alive string) (out []netip.AddrPort) {
+		for at := (elementID{box: slots}); ; at.key.n++ {
+			id, ok := n.idOfFresh(a.have[at].value.verdict)
+			dst, err := netip.ParseAddrPort(a.have[elementID{box: alive, key: key{n: id}}].comment)
+			if !ok || err != nil {
+				return out
+			}
+			out = append(out, dst)
+			s.ids[dst] = id
+		}
+	}
+	s.cluster = read(string(n)+suffixSlotsCluster, string(n)+suffixAliveCluster)
+	s.local = read(string(n)+suffixSlotsLocal, string(n)+suffixAliveLocal)
+	return s
+}
+
+func (a *adoption) slotsFrom(id elementID, first uint32) []netip.AddrPort {
+	var slots []netip.AddrPort
+	for id.key.n = first; ; id.key.n++ {
+		el, ok := a.have[id]
+		if !ok {
+			return slots
+		}
+		slots = append(slots, el.value.dst)
+	}
+}
+
+// stale returns the removal of everything that nothing has claimed.
+func (a *adoption) stale() *item {
+	gone := &program{}
+	for id, el := range a.have {
+		if isCounted(id.box) {
+			gone.unowned = append(gone.unowned, id)
+		} else {
+			gone.elements = append(gone.elements, el)
+		}
+	}
+	for name, print := range a.found.chains {
+		if s, ok := parseShared(name); !a.claimed[name] && !(ok && s.chain(a.table.family, a.layout).print() == print) {
+			a.removeChain(gone, name)
+		}
+	}
+	for name, info := range a.found.boxes {
+		if !a.claimed[name] {
+			gone.boxes = append(gone.boxes, foreignBox(name, info))
+		}
+	}
+	return &item{table: a.table, kind: staleItem, before: gone, after: &program{}}
+}
+
+// removeChain takes a chain away: one that is empty already was flushed by an
+// earlier instance and only waits for its deletion.
+func (a *adoption) removeChain(gone *program, name string) {
+	if a.found.chains[name] == "" {
+		a.table.dying[name] = time.Time{}
+		delete(a.table.chains, name)
+		return
+	}
+	gone.chains = append(gone.chains, chain{name: name})
+}
+
+func foreignBox(name string, info boxInfo) box {
+	b := box{name: name}
+	if info.isMap {
+		b.value = verdictValue
+	}
+	return b
+}
+
+// trim leaves in an item only the elements that differ.
+func (i *item) trim() {
+	same := make(map[elementID]bool)
+	before := make(map[elementID]element, len(i.before.elements))
+	for _, el := range i.before.elements {
+		before[el.id] = el
+	}
+	i.after.elements = without(i.after.elements, func(el element) bool {
+		have, ok := before[el.id]
+		same[el.id] = ok && have == el
+		return same[el.id]
+	})
+	i.before.elements = without(i.before.elements, func(el element) bool { return same[el.id] })
+}
+
+// without returns the elements for which drop is false, in a slice of its own.
+func without(in []element, drop func(element) bool) []element {
+	out := make([]element, 0, len(in))
+	for _, el := range in {
+		if !drop(el) {
+			out = append(out, el)
+		}
+	}
+	return out
+}

@@ -1,0 +1,250 @@
+package nftables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/knftables"
+
+	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+var (
+	_ backends.Backend = (*Backend)(nil)
+)
+
+// A Backend programs the nftables of the network namespace in which its methods are
+// called. It is not safe for concurrent use.
+type Backend struct {
+	opts   Options
+	open   func() (runner, error) // of nft, when first needed
+	runner runner
+	kernel kernel
+
+	tables []*table   // one for each family in use; nil before the first Sync
+	layout *layout    // of base
+	base   *plan.Plan // what the tables hold, nil if that is not known
+	ports  map[plan.Key]*portState
+	last   Stats
+}
+
+// A runner runs nft. knftables.Interface is one.
+type runner interface {
+	NewTransaction() *knftables.Transaction
+	Run(ctx context.Context, tx *knftables.Transaction) error
+	Check(ctx context.Context, tx *knftables.Transaction) error
+}
+
+// A kernel reads nftables without nft.
+type kernel interface {
+	// generation returns a number that every commit by anybody changes.
+	generation() (uint32, error)
+
+	// read returns what a table has, nil if it does not exist.
+	read(f *family, table string) (*contents, error)
+
+	// elements returns the elements of a box.
+	elements(f *family, table string, b box) ([]element, error)
+}
+
+// contents is what a table has but elements.
+type contents struct {
+	chains map[string]string  // name -> print, as chain.print makes it
+	boxes  map[string]boxInfo // sets and maps
+}
+
+// boxInfo is what can be read back of a box.
+type boxInfo struct {
+	isMap bool
+}
+
+// New returns a Backend. It reads and writes nothing; see [Backend.Probe].
+func New(opts Options) (*Backend, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{opts: opts, open: openNFT, kernel: netlinkKernel{}, ports: make(map[plan.Key]*portState)}, nil
+}
+
+func openNFT() (runner, error) {
+	nft, err := knftables.New("", "", knftables.NoObjectCommentEmulation)
+	if err != nil {
+		return nil, fmt.Errorf("nftables: start: %w", err)
+	}
+	return nft, nil
+}
+
+// LastStats returns what the last Sync or Cleanup did.
+func (b *Backend) LastStats() Stats { return b.last }
+
+// Sync makes the tables equal d.New. Both families are written in one transaction.
+//
+// If d is not Full and d.Base is what the Backend committed last, Sync reads nothing and
+// costs what the change costs. Otherwise it reads both tables once (about 0.5 s for
+// 100,000 endpoints) and writes only differences; tables of another layout are replaced in
+// the same transaction.
+//
+// A Service port that the kernel refuses is found by bisection and reported in a
+// [plan.PartialError]; it stays as it was. After any other error the tables are as they
+// were, or as they should be, and the next Sync reads them.
+func (b *Backend) Sync(ctx context.Context, d *plan.Delta) error {
+	start := time.Now()
+	b.last = Stats{}
+	err := b.sync(ctx, d)
+	if err != nil && !isPartial(err) {
+		b.base = nil
+	}
+	b.last.Duration = time.Since(start)
+	b.report(ctx, err)
+	return err
+}
+
+func isPartial(err error) bool {
+	var partial *plan.PartialError
+	return errors.As(err, &partial)
+}
+
+func (b *Backend) report(ctx context.Context, err error) {
+	s := b.last
+	if b.opts.Observer != nil {
+		b.opts.Observer(s)
+	}
+	if b.opts.Logger == nil {
+		return
+	}
+	b.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "nftables sync", slog.Bool("full", s.Full), slog.Int("changes", s.Changes),
+		slog.Int("statements", s.Statements), slog.Int("transactions", s.Transactions), slog.Int("failed", s.Failed),
+		slog.Duration("duration", s.Duration), slog.Any("error", err))
+}
+
+func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	next := newLayout(b.opts, d.New)
+	full := d.Full || b.base == nil || d.Base != b.base || d.Config && !b.layout.sameRules(next)
+	b.last.Full = full
+	b.layout = next
+	var items []*item
+	var err error
+	if full {
+		items, err = b.adopt(d.New)
+	} else {
+		items = b.changes(d)
+	}
+	if err != nil {
+		return err
+	}
+	w := &writer{Backend: b, ctx: ctx, now: time.Now(), bad: make(map[plan.Key]error)}
+	if err := w.writeAll(items); err != nil {
+		return err
+	}
+	b.base = d.New
+	for _, t := range b.tables {
+		if t.broken != nil {
+			b.base = nil // read it again next time
+		}
+	}
+	w.bury()
+	b.last.Failed = len(w.bad)
+	if len(w.bad) > 0 {
+		return fmt.Errorf("nftables: sync: %w", &plan.PartialError{Ports: w.bad})
+	}
+	return nil
+}
+
+// start opens nft and chooses the families.
+func (b *Backend) start(ctx context.Context) error {
+	if b.runner == nil {
+		r, err := b.open()
+		if err != nil {
+			return err
+		}
+		b.runner = r
+	}
+	if b.tables == nil {
+		usable, err := b.usableFamilies(ctx)
+		if err != nil {
+			return err
+		}
+		for _, f := range usable {
+			b.tables = append(b.tables, newTable(f))
+		}
+	}
+	for _, t := range b.tables {
+		t.broken = nil
+	}
+	return nil
+}
+
+// usableFamilies returns the families that the options name, or those in which the
+// kernel accepts our base chains.
+func (b *Backend) usableFamilies(ctx context.Context) ([]*family, error) {
+	var usable []*family
+	var errs []error
+	for _, f := range families() {
+		if b.opts.Families != nil {
+			if slices.Contains(b.opts.Families, f.ip) {
+				usable = append(usable, f)
+			}
+			continue
+		}
+		if err := b.tryFamily(ctx, f); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.ip, err))
+			continue
+		}
+		usable = append(usable, f)
+	}
+	if len(usable) == 0 {
+		return nil, fmt.Errorf("nftables: start: no usable family: %w", errors.Join(errs...))
+	}
+	return usable, nil
+}
+
+// tableOf returns the table of a family, nil if the family is not in use.
+func (b *Backend) tableOf(f corev1.IPFamily) *table {
+	for _, t := range b.tables {
+		if t.ip == f {
+			return t
+		}
+	}
+	return nil
+}
+
+// changes returns the items of a delta on top of what is remembered.
+func (b *Backend) changes(d *plan.Delta) []*item {
+	var items []*item
+	if d.Config {
+		for _, t := range b.tables {
+			i := &item{table: t, kind: baseItem, before: &program{elements: t.config}, after: t.base(b.layout, d.New)}
+			i.config = i.after.elements
+			i.trim()
+			items = append(items, i)
+		}
+	}
+	for _, c := range d.Changes {
+		if t := b.tableOf(c.Key.Family); t != nil {
+			items = append(items, b.change(t, c))
+		}
+	}
+	return items
+}
+
+func (b *Backend) change(t *table, c plan.Change) *item {
+	comp := compiler{layout: b.layout, f: t.family}
+	old := b.ports[c.Key]
+	i := &item{table: t, key: c.Key, before: comp.compile(old)}
+	if c.After != nil {
+		i.next = settle(old, c.After)
+	}
+	i.after = comp.compile(i.next)
+	i.trim()
+	return i
+}

@@ -1,0 +1,221 @@
+package nftables
+
+import (
+	"net/netip"
+
+	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// A portState is what is remembered of a Service port: its plan and what history
+// decided. From it everything that the port has in the kernel can be computed again.
+type portState struct {
+	port           *plan.Port
+	cluster, local []netip.AddrPort          // slot -> endpoint, nil if the pool is not used
+	ids            map[netip.AddrPort]uint32 // with affinity only
+}
+
+// A program is what one Service port has in the table of its family.
+type program struct {
+	shared   []shared    // chains that must exist
+	chains   []chain     // of this port alone, those that are named by others first
+	boxes    []box       // of this port alone
+	elements []element   // of this port alone
+	counted  []element   // other ports may have the same
+	unowned  []elementID // in the kernel; to be removed unless some port counts them
+}
+
+// settle returns the state of p, as near to old as possible. Old may be nil.
+func settle(old *portState, p *plan.Port) *portState {
+	if old == nil {
+		old = &portState{}
+	}
+	s := &portState{port: p}
+	cluster, local := usedPools(p)
+	if cluster {
+		s.cluster = reslot(old.cluster, p.Cluster)
+	}
+	if local {
+		s.local = reslot(old.local, p.Local)
+	}
+	if p.AffinityTimeout > 0 {
+		s.ids = assignIDs(old.ids, s.cluster, s.local)
+	}
+	return s
+}
+
+func usedPools(p *plan.Port) (cluster, local bool) {
+	for _, fe := range p.Frontends {
+		s := forwarding(fe.Actions)
+		cluster = cluster || s.usesCluster()
+		local = local || s.usesLocal()
+	}
+	return cluster && len(p.Cluster) > 0, local && len(p.Local) > 0
+}
+
+// A compiler turns port states into programs.
+type compiler struct {
+	*layout
+	f *family
+}
+
+// compile returns what s has in the kernel; nothing if s is nil.
+func (c compiler) compile(s *portState) *program {
+	p := &program{}
+	if s == nil {
+		return p
+	}
+	affine := c.affinity(s)
+	if affine != nil {
+		affine.private(p)
+	}
+	for i := range s.port.Frontends {
+		c.frontend(p, s, affine, &s.port.Frontends[i])
+	}
+	c.hairpin(p, s.port)
+	return p
+}
+
+func (c compiler) frontend(p *program, s *portState, affine *affinity, fe *plan.Frontend) {
+	at := target{nodePort: fe.Kind == plan.NodePort, proto: protocolOf(s.port.Protocol), comment: comment(s.port.PortName.String())}
+	at.key = key{addr: fe.Addr, proto: at.proto, port: fe.Port}
+	if fe.Kind == plan.ClusterIP {
+		p.counted = append(p.counted, element{id: elementID{boxClusterIPs, key{addr: fe.Addr}}})
+	}
+	at.verdict(p, boxServices, boxNodePorts, c.dispatch(p, s, affine, fe, at))
+	if affine == nil {
+		at.slots(p, s, forwarding(fe.Actions))
+	}
+	at.verdict(p, boxNoEndpointIPs, boxNoEndpointPorts, denialOf(p, fe))
+	if fe.Restricted {
+		at.restrict(p, fe.Allow)
+	}
+}
+
+// dispatch returns the verdict with which a frontend's packets begin, "" for none.
+func (c compiler) dispatch(p *program, s *portState, affine *affinity, fe *plan.Frontend, at target) string {
+	sh := forwarding(fe.Actions)
+	if !sh.forwards() {
+		if at.nodePort {
+			return ""
+		}
+		return ruleReturn // an exact address beats a NodePort with the same number
+	}
+	if affine != nil {
+		return gotoChain(affine.row(p, sh))
+	}
+	row := shared{kind: rowChain, proto: at.proto, nodePort: at.nodePort, shape: sh}
+	if sh.usesCluster() {
+		row.cluster = len(s.cluster)
+	}
+	if sh.usesLocal() {
+		row.local = len(s.local)
+	}
+	if letter, ok := sh.uniform(false); ok && letter == letterCluster {
+		row = row.pick(plan.ClusterPool)
+	} else if ok && letter == letterLocal {
+		row = row.pick(plan.LocalPool)
+	}
+	p.shared = append(p.shared, row)
+	return gotoChain(row.name())
+}
+
+// denialOf returns the verdict for packets that were not translated, "" for none.
+func denialOf(p *program, fe *plan.Frontend) string {
+	sh := denying(fe.Actions)
+	if !sh.has(letterReject, letterDrop) {
+		return ""
+	}
+	if letter, ok := sh.uniform(true); ok {
+		return deny(letter)
+	}
+	chain := shared{kind: denyChain, shape: sh}
+	p.shared = append(p.shared, chain)
+	return gotoChain(chain.name())
+}
+
+// hairpin lets the local endpoints reach themselves through a frontend: the answer
+// must come back through the node, so the source must become the node's.
+func (c compiler) hairpin(p *program, port *plan.Port) {
+	for _, e := range port.Reachable {
+		if c.isLocal(e) {
+			k := key{addr: e.Addr.Addr(), proto: protocolOf(port.Protocol), port: e.Addr.Port()}
+			p.counted = append(p.counted, element{id: elementID{boxHairpin, k}})
+		}
+	}
+}
+
+func (c compiler) isLocal(e *endpoints.Endpoint) bool { return c.node != "" && e.NodeName == c.node }
+
+// A target is where the elements of one frontend go.
+type target struct {
+	nodePort bool
+	proto    protocol
+	key      key
+	comment  string
+}
+
+func (t target) box(address, nodePort string) string {
+	if t.nodePort {
+		return nodePort
+	}
+	return address
+}
+
+// verdict adds an element with a verdict, nothing if it is "".
+func (t target) verdict(p *program, address, nodePort, verdict string) {
+	if verdict != "" {
+		id := elementID{t.box(address, nodePort), t.key}
+		p.elements = append(p.elements, element{id: id, value: value{verdict: verdict}, comment: t.comment})
+	}
+}
+
+// slots adds the elements from slots to endpoints for the pools that sh uses.
+func (t target) slots(p *program, s *portState, sh shape) {
+	add := func(pool []netip.AddrPort, offset int) {
+		k := key{addr: t.key.addr, port: t.key.port}
+		for i, dst := range pool {
+			k.n = uint32(offset + i)
+			p.elements = append(p.elements, element{id: elementID{boxEndpoints(t.proto, t.nodePort), k}, value: value{dst: dst}})
+		}
+	}
+	if sh.usesCluster() {
+		add(s.cluster, 0)
+	}
+	if sh.usesLocal() {
+		add(s.local, localSlots)
+	}
+}
+
+// restrict adds the allowed sources of a frontend.
+func (t target) restrict(p *program, allow []netip.Prefix) {
+	p.elements = append(p.elements, element{id: elementID{t.box(boxRestricted, boxRestrictedPorts), t.key}, comment: t.comment})
+	for _, src := range outermost(allow) {
+		k := t.key
+		k.src = src
+		p.elements = append(p.elements, element{id: elementID{t.box(boxAllowed, boxAllowedPorts), k}})
+	}
+}
+
+// outermost returns the prefixes that no other contains, masked: interval sets take
+// no overlapping elements.
+func outermost(in []netip.Prefix) []netip.Prefix {
+	out := make([]netip.Prefix, 0, len(in))
+	for i, p := range in {
+		if !covered(in, i) {
+			out = append(out, p.Masked())
+		}
+	}
+	return out
+}
+
+// covered reports whether another prefix contains in[i], or an earlier one equals it.
+func covered(in []netip.Prefix, i int) bool {
+	p := in[i].Masked()
+	for j, q := range in {
+		if j != i && q.Overlaps(p) && (q.Bits() < p.Bits() || q.Bits() == p.Bits() && j < i) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,99 @@
+package nftables
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// commonSize is the largest pool for which the chains are made before they are
+// needed: a rule that names a map walks it when it is added, so that is best done
+// while the map is empty.
+const commonSize = 64
+
+// A layout is what the rules depend on besides the Services.
+type layout struct {
+	table           string
+	mark            uint32
+	affinityClients int
+	podInterfaces   []string
+	detectsPods     bool
+	node            string
+	anyNodePort     map[corev1.IPFamily]bool
+}
+
+func newLayout(o Options, p *plan.Plan) *layout {
+	cfg := p.Config()
+	l := &layout{
+		table: o.Table, mark: o.MasqueradeMark, affinityClients: o.AffinityClients, node: cfg.Node.Name,
+		podInterfaces: cfg.PodInterfaces, detectsPods: len(cfg.PodInterfaces)+len(cfg.Node.PodCIDRs) > 0,
+		anyNodePort: make(map[corev1.IPFamily]bool),
+	}
+	for _, f := range families() {
+		l.anyNodePort[f.ip] = p.NodePortAddresses(f.ip).Any
+	}
+	return l
+}
+
+// sameRules reports whether the rules of Service ports under both layouts are equal.
+func (l *layout) sameRules(o *layout) bool {
+	return l.node == o.node && slices.Equal(l.podInterfaces, o.podInterfaces)
+}
+
+// base returns what the table of a family has for a plan besides its Services.
+func (f *family) base(l *layout, p *plan.Plan) *program {
+	chains := append([]chain{{name: f.marker(l)}}, f.fixedChains(l)...)
+	return &program{chains: chains, boxes: boxes(), shared: commonChains(l), elements: f.configElements(p)}
+}
+
+// commonChains returns the shared chains that are made with the table. SCTP is rare
+// enough to wait.
+func commonChains(l *layout) []shared {
+	var all []shared
+	for _, p := range []protocol{"tcp", "udp"} {
+		for n := 1; n <= commonSize; n++ {
+			masq := shape{letterClusterMasq, letterClusterMasq, letterClusterMasq}
+			all = append(all,
+				shared{kind: pickChain, proto: p, cluster: n},
+				shared{kind: rowChain, proto: p, cluster: n, shape: masq},
+				shared{kind: rowChain, proto: p, cluster: n, shape: masq, nodePort: true})
+			if l.detectsPods {
+				all = append(all, shared{
+					kind: rowChain, proto: p, cluster: n, shape: shape{letterCluster, letterClusterMasq, letterClusterMasq},
+				})
+			}
+		}
+	}
+	return all
+}
+
+// configElements returns the elements that come from the configuration.
+func (f *family) configElements(p *plan.Plan) []element {
+	cfg := p.Config()
+	var out []element
+	add := func(box string, prefixes []netip.Prefix) {
+		ours := slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool { return !f.has(p.Addr()) })
+		for _, src := range outermost(ours) {
+			out = append(out, element{id: elementID{box, key{src: src}}})
+		}
+	}
+	add(boxPodCIDRs, cfg.Node.PodCIDRs)
+	add(boxServiceCIDRs, cfg.ServiceCIDRs)
+	add(boxNodePortAddresses, f.nodePortPrefixes(p))
+	return out
+}
+
+// nodePortPrefixes returns the addresses that serve NodePorts by name. Loopback is left out:
+// what is translated there would need another source and a relaxed route.
+func (f *family) nodePortPrefixes(p *plan.Plan) []netip.Prefix {
+	a := p.NodePortAddresses(f.ip)
+	var out []netip.Prefix
+	for _, addr := range a.Addrs {
+		out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
+	}
+	out = append(out, a.Prefixes...)
+	return slices.DeleteFunc(out, func(p netip.Prefix) bool { return p.Addr().IsLoopback() })
+}

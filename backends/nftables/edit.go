@@ -1,0 +1,286 @@
+package nftables
+
+import (
+	"time"
+
+	"sigs.k8s.io/knftables"
+)
+
+// An edit collects what a transaction does to one table, and in which order the
+// kernel can take it: names before their users, elements last, removals after that.
+type edit struct {
+	t   *table
+	l   *layout
+	now time.Time
+
+	create, replace bool
+	boxes           []box   // new
+	chains          []chain // new or changed, in the order in which they came
+	chainAt         map[string]int
+	goneChains      []string
+	goneBoxes       []box
+	removed         map[elementID]element
+	added           map[elementID]element
+	removedOrder    []elementID
+	addedOrder      []elementID
+	counts          map[elementID]int
+	countOrder      []elementID
+	config          []element
+	configSet       bool
+}
+
+func newEdit(t *table, l *layout, now time.Time) *edit {
+	return &edit{
+		t: t, l: l, now: now, chainAt: make(map[string]int),
+		removed: make(map[elementID]element), added: make(map[elementID]element), counts: make(map[elementID]int),
+	}
+}
+
+// take adds an item.
+func (e *edit) take(i *item) {
+	e.create = e.create || i.kind == createItem
+	e.replace = e.replace || i.kind == replaceItem
+	for _, b := range i.after.boxes {
+		e.addBox(b)
+	}
+	for _, s := range i.after.shared {
+		e.need(s)
+	}
+	for _, c := range i.after.chains {
+		e.addChain(c)
+	}
+	e.drop(i.before, i.after)
+	e.elements(i.before, i.after)
+	if i.kind == baseItem || i.kind == createItem || i.kind == replaceItem {
+		e.config, e.configSet = i.config, true
+	}
+}
+
+func (e *edit) addBox(b box) {
+	if _, ok := e.t.boxes[b.name]; !ok {
+		e.boxes = append(e.boxes, b)
+	}
+}
+
+func (e *edit) need(s shared) {
+	if _, ok := e.chainAt[s.name()]; ok {
+		return
+	}
+	for _, p := range s.needs() {
+		e.need(p)
+	}
+	e.addChain(s.chain(e.t.family, e.l))
+}
+
+func (e *edit) addChain(c chain) {
+	if have, ok := e.t.chains[c.name]; ok && have == c.print() {
+		return
+	}
+	if at, ok := e.chainAt[c.name]; ok {
+		e.chains[at] = c
+		return
+	}
+	e.chainAt[c.name] = len(e.chains)
+	e.chains = append(e.chains, c)
+}
+
+// drop takes away the private chains and boxes that are in before but not in after.
+func (e *edit) drop(before, after *program) {
+	stays := make(map[string]bool)
+	for _, c := range after.chains {
+		stays[c.name] = true
+	}
+	for _, b := range after.boxes {
+		stays[b.name] = true
+	}
+	for _, c := range before.chains {
+		if !stays[c.name] {
+			e.goneChains = append(e.goneChains, c.name)
+		}
+	}
+	for _, b := range before.boxes {
+		if !stays[b.name] {
+			e.goneBoxes = append(e.goneBoxes, b)
+		}
+	}
+}
+
+func (e *edit) elements(before, after *program) {
+	for _, el := range before.elements {
+		e.removed[el.id] = el
+		e.removedOrder = append(e.removedOrder, el.id)
+	}
+	for _, el := range after.elements {
+		e.added[el.id] = el
+		e.addedOrder = append(e.addedOrder, el.id)
+	}
+	for _, el := range before.counted {
+		e.count(el.id, -1)
+	}
+	for _, el := range after.counted {
+		e.count(el.id, 1)
+	}
+	for _, id := range before.unowned {
+		e.count(id, 0)
+	}
+}
+
+func (e *edit) count(id elementID, n int) {
+	if _, ok := e.counts[id]; !ok {
+		e.countOrder = append(e.countOrder, id)
+	}
+	e.counts[id] += n
+}
+
+// write puts the edits of all tables into one transaction.
+func write(tx *knftables.Transaction, edits []*edit) {
+	for _, step := range []func(*edit, *knftables.Transaction){
+		(*edit).writeTable, (*edit).writeNames, (*edit).writeRules,
+		(*edit).writeRemovals, (*edit).writeAdditions, (*edit).writeDrops,
+	} {
+		for _, e := range edits {
+			step(e, tx)
+		}
+	}
+}
+
+func (e *edit) writeTable(tx *knftables.Transaction) {
+	t := &knftables.Table{Family: e.t.nft, Name: e.l.table}
+	if e.replace {
+		tx.Add(t) // deleting what is not there would fail
+		tx.Delete(t)
+	}
+	if e.create || e.replace {
+		tx.Add(t)
+	}
+}
+
+func (e *edit) writeNames(tx *knftables.Transaction) {
+	for _, b := range e.boxes {
+		tx.Add(e.t.object(e.l.table, b))
+	}
+	for _, c := range e.chains {
+		if _, there := e.t.chains[c.name]; !there {
+			tx.Add(e.chainObject(c))
+		}
+	}
+}
+
+func (e *edit) chainObject(c chain) *knftables.Chain {
+	o := &knftables.Chain{Family: e.t.nft, Table: e.l.table, Name: c.name}
+	if c.hook != nil {
+		o.Type, o.Hook, o.Priority = &c.hook.kind, &c.hook.hook, &c.hook.priority
+	}
+	return o
+}
+
+func (e *edit) writeRules(tx *knftables.Transaction) {
+	for _, c := range e.chains {
+		if _, there := e.t.chains[c.name]; there {
+			tx.Flush(&knftables.Chain{Family: e.t.nft, Table: e.l.table, Name: c.name})
+		}
+		for _, r := range c.rules {
+			tx.Add(&knftables.Rule{
+				Family: e.t.nft, Table: e.l.table, Chain: c.name, Rule: r, Comment: knftables.PtrTo(ruleHash(r)),
+			})
+		}
+	}
+}
+
+func (e *edit) writeRemovals(tx *knftables.Transaction) {
+	for _, id := range e.removedOrder {
+		if want, ok := e.added[id]; !ok || want != e.removed[id] {
+			e.writeElement(tx.Delete, e.removed[id], false)
+		}
+	}
+	for _, id := range e.countOrder {
+		if have := e.t.counted[id]; have.present && have.wanted+e.counts[id] <= 0 {
+			e.writeElement(tx.Delete, element{id: id}, false)
+		}
+	}
+}
+
+func (e *edit) writeAdditions(tx *knftables.Transaction) {
+	for _, id := range e.addedOrder {
+		if have, ok := e.removed[id]; !ok || have != e.added[id] {
+			e.writeElement(tx.Add, e.added[id], true)
+		}
+	}
+	for _, id := range e.countOrder {
+		if have := e.t.counted[id]; !have.present && have.wanted+e.counts[id] > 0 {
+			e.writeElement(tx.Add, element{id: id}, true)
+		}
+	}
+}
+
+// writeElement leaves out the elements of boxes that go: they go with them.
+func (e *edit) writeElement(op func(knftables.Object), el element, withValue bool) {
+	b, ok := e.boxOf(el.id.box)
+	if ok {
+		op(e.t.element(e.l.table, b, el, withValue))
+	}
+}
+
+func (e *edit) boxOf(name string) (box, bool) {
+	for _, gone := range e.goneBoxes {
+		if gone.name == name {
+			return box{}, false
+		}
+	}
+	if b, ok := e.t.boxes[name]; ok {
+		return b, true
+	}
+	for _, b := range e.boxes {
+		if b.name == name {
+			return b, true
+		}
+	}
+	return box{}, false
+}
+
+// writeDrops flushes the chains that go, deletes the boxes, and leaves the chains
+// for later: before Linux 6.2 an element holds its chain until after the commit.
+func (e *edit) writeDrops(tx *knftables.Transaction) {
+	for _, name := range e.goneChains {
+		tx.Flush(&knftables.Chain{Family: e.t.nft, Table: e.l.table, Name: name})
+	}
+	for _, b := range e.goneBoxes {
+		tx.Delete(e.t.object(e.l.table, b))
+	}
+}
+
+// commit takes down what the transaction did.
+func (e *edit) commit() {
+	t := e.t
+	for _, b := range e.boxes {
+		t.boxes[b.name] = b
+	}
+	for _, b := range e.goneBoxes {
+		delete(t.boxes, b.name)
+	}
+	for _, c := range e.chains {
+		t.chains[c.name] = c.print()
+		delete(t.dying, c.name)
+	}
+	for _, name := range e.goneChains {
+		delete(t.chains, name)
+		t.dying[name] = e.now
+	}
+	for id, n := range e.counts {
+		t.count(id, n)
+	}
+	if e.configSet {
+		t.config = e.config
+	}
+}
+
+func (t *table) count(id elementID, n int) {
+	c := t.counted[id]
+	c.wanted += n
+	c.present = c.wanted > 0
+	if c.present {
+		t.counted[id] = c
+	} else {
+		delete(t.counted, id)
+	}
+}

@@ -1,0 +1,314 @@
+package nftables
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// netlinkKernel reads over netlink, in the network namespace of the calling thread. It
+// looks at our table only, so it does not matter what else there is.
+type netlinkKernel struct{}
+
+// maxReads is how often a dump is repeated that a commit has interrupted.
+const maxReads = 10
+
+func nfProto(f *family) uint8 {
+	if f.addrType == "ipv6_addr" {
+		return unix.NFPROTO_IPV6
+	}
+	return unix.NFPROTO_IPV4
+}
+
+// request sends one message of the nftables subsystem and returns the attributes of
+// every answer.
+func request(msg int, flags int, proto uint8, attrs ...*nl.RtAttr) ([]attributes, error) {
+	var out []attributes
+	var err error
+	for range maxReads {
+		req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|msg, flags)
+		req.AddData(&nl.Nfgenmsg{NfgenFamily: proto, Version: nl.NFNETLINK_V0})
+		for _, a := range attrs {
+			req.AddData(a)
+		}
+		var raw [][]byte
+		raw, err = req.Execute(unix.NETLINK_NETFILTER, 0)
+		if errors.Is(err, nl.ErrDumpInterrupted) || errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range raw {
+			out = append(out, parse(m[nl.SizeofNfgenmsg:]))
+		}
+		return out, nil
+	}
+	return nil, err
+}
+
+// attributes are the attributes of a message by type.
+type attributes map[uint16][]byte
+
+// attrTypeMask takes the flags off an attribute's type (NLA_TYPE_MASK).
+const attrTypeMask = 0x3fff
+
+// parse reads attributes, and ignores what it cannot read: it may be from a newer kernel.
+func parse(b []byte) attributes {
+	out := make(attributes)
+	for len(b) >= unix.SizeofRtAttr {
+		n := int(binary.NativeEndian.Uint16(b))
+		if n < unix.SizeofRtAttr || n > len(b) {
+			return out
+		}
+		out[binary.NativeEndian.Uint16(b[2:])&attrTypeMask] = b[unix.SizeofRtAttr:n]
+		b = b[min(len(b), (n+3)&^3):]
+	}
+	return out
+}
+
+func (a attributes) text(t uint16) string { return nl.BytesToString(a[t]) }
+
+func (a attributes) uint32(t uint16) uint32 {
+	if len(a[t]) < 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(a[t])
+}
+
+func textAttr(t int, s string) *nl.RtAttr { return nl.NewRtAttr(t, nl.ZeroTerminated(s)) }
+
+func (netlinkKernel) generation() (uint32, error) {
+	answers, err := request(unix.NFT_MSG_GETGEN, 0, unix.AF_UNSPEC)
+	if err != nil {
+		return 0, fmt.Errorf("nftables: read generation: %w", err)
+	}
+	if len(answers) != 1 {
+		return 0, fmt.Errorf("nftables: read generation: %d answers", len(answers))
+	}
+	return answers[0].uint32(unix.NFTA_GEN_ID), nil
+}
+
+func (netlinkKernel) read(f *family, table string) (*contents, error) {
+	_, err := request(unix.NFT_MSG_GETTABLE, 0, nfProto(f), textAttr(unix.NFTA_TABLE_NAME, table))
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	c := &contents{chains: make(map[string]string), boxes: make(map[string]boxInfo)}
+	for _, step := range []func() error{
+		func() error { return err },
+		func() error { return c.readChains(f, table) },
+		func() error { return c.readRules(f, table) },
+		func() error { return c.readBoxes(f, table) },
+	} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("nftables: read table %s %s: %w", f.nft, table, err)
+		}
+	}
+	return c, nil
+}
+
+func (c *contents) readChains(f *family, table string) error {
+	answers, err := request(unix.NFT_MSG_GETCHAIN, unix.NLM_F_DUMP, nfProto(f), textAttr(unix.NFTA_CHAIN_TABLE, table))
+	for _, a := range answers {
+		if a.text(unix.NFTA_CHAIN_TABLE) == table {
+			c.chains[a.text(unix.NFTA_CHAIN_NAME)] = chainHook(a)
+		}
+	}
+	return err
+}
+
+// chainHook returns the hook of a chain as hookPrint writes it, "" for a regular chain.
+func chainHook(a attributes) string {
+	raw, ok := a[unix.NFTA_CHAIN_HOOK]
+	if !ok {
+		return ""
+	}
+	hooks := []string{"prerouting", "input", "forward", "output", "postrouting"}
+	at := parse(raw)
+	number := at.uint32(unix.NFTA_HOOK_HOOKNUM)
+	if int(number) >= len(hooks) {
+		return hookPrint(a.text(unix.NFTA_CHAIN_TYPE), strconv.Itoa(int(number)), "")
+	}
+	priority := strconv.Itoa(int(int32(at.uint32(unix.NFTA_HOOK_PRIORITY))))
+	return hookPrint(a.text(unix.NFTA_CHAIN_TYPE), hooks[number], priority)
+}
+
+func (c *contents) readRules(f *family, table string) error {
+	answers, err := request(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, nfProto(f), textAttr(unix.NFTA_RULE_TABLE, table))
+	for _, a := range answers {
+		if a.text(unix.NFTA_RULE_TABLE) != table {
+			continue
+		}
+		name := a.text(unix.NFTA_RULE_CHAIN)
+		if c.chains[name] != "" {
+			c.chains[name] += " "
+		}
+		c.chains[name] += orForeign(commentOf(a[unix.NFTA_RULE_USERDATA]))
+	}
+	return err
+}
+
+// orForeign stands for a rule without a hash, which is not ours.
+func orForeign(comment string) string {
+	if comment == "" {
+		return "foreign"
+	}
+	return comment
+}
+
+// commentOf finds the comment in the user data of a rule or an element: a list of type, length
+// and value, in which type 0 is the comment.
+func commentOf(data []byte) string {
+	for len(data) >= 2 && len(data) >= 2+int(data[1]) {
+		kind, text := data[0], data[2:2+int(data[1])]
+		if kind == 0 {
+			return nl.BytesToString(text)
+		}
+		data = data[2+len(text):]
+	}
+	return ""
+}
+
+func (c *contents) readBoxes(f *family, table string) error {
+	answers, err := request(unix.NFT_MSG_GETSET, unix.NLM_F_DUMP, nfProto(f), textAttr(unix.NFTA_SET_TABLE, table))
+	for _, a := range answers {
+		if a.text(unix.NFTA_SET_TABLE) == table && a.uint32(unix.NFTA_SET_FLAGS)&unix.NFT_SET_ANONYMOUS == 0 {
+			c.boxes[a.text(unix.NFTA_SET_NAME)] = boxInfo{isMap: a.uint32(unix.NFTA_SET_FLAGS)&unix.NFT_SET_MAP != 0}
+		}
+	}
+	return err
+}
+
+func (netlinkKernel) elements(f *family, table string, b box) ([]element, error) {
+	answers, err := request(unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, nfProto(f),
+		textAttr(unix.NFTA_SET_ELEM_LIST_TABLE, table), textAttr(unix.NFTA_SET_ELEM_LIST_SET, b.name))
+	var raw []attributes
+	for _, a := range answers {
+		raw = append(raw, list(a[unix.NFTA_SET_ELEM_LIST_ELEMENTS])...)
+	}
+	var out []element
+	if err == nil && b.interval && len(b.key) == 1 {
+		out, err = f.decodeRanges(b, raw)
+	} else if err == nil {
+		out, err = f.decodeElements(b, raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("nftables: read elements of %s %s %s: %w", f.nft, table, b.name, err)
+	}
+	return out, nil
+}
+
+// list reads a nested list, whose members all have one type.
+func list(b []byte) []attributes {
+	var out []attributes
+	for len(b) >= unix.SizeofRtAttr {
+		n := int(binary.NativeEndian.Uint16(b))
+		if n < unix.SizeofRtAttr || n > len(b) {
+			return out
+		}
+		out = append(out, parse(b[unix.SizeofRtAttr:n]))
+		b = b[min(len(b), (n+3)&^3):]
+	}
+	return out
+}
+
+func elementKey(a attributes, t uint16) []byte { return parse(a[t])[unix.NFTA_DATA_VALUE] }
+
+func (f *family) decodeElements(b box, raw []attributes) ([]element, error) {
+	out := make([]element, 0, len(raw))
+	for _, a := range raw {
+		k, err := f.decodeKey(b, elementKey(a, unix.NFTA_SET_ELEM_KEY), elementKey(a, nftaSetElemKeyEnd))
+		if err != nil {
+			return nil, err
+		}
+		el := element{id: elementID{b.name, k}, comment: commentOf(a[unix.NFTA_SET_ELEM_USERDATA])}
+		data := parse(a[unix.NFTA_SET_ELEM_DATA])
+		switch b.value {
+		case verdictValue:
+			el.value.verdict = verdictText(parse(data[unix.NFTA_DATA_VERDICT]))
+		case addrPortValue:
+			el.value.dst, err = f.decodeDst(data[unix.NFTA_DATA_VALUE])
+		case noValue, idValue:
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, el)
+	}
+	return out, nil
+}
+
+// nftaSetElemKeyEnd is NFTA_SET_ELEM_KEY_END, which x/sys does not have: the upper
+// end of a key with ranges (Linux 5.6).
+const nftaSetElemKeyEnd = 10
+
+func verdictText(v attributes) string {
+	switch code := int32(v.uint32(unix.NFTA_VERDICT_CODE)); code {
+	case unix.NFT_GOTO:
+		return gotoChain(v.text(unix.NFTA_VERDICT_CHAIN))
+	case unix.NFT_JUMP:
+		return jump(v.text(unix.NFTA_VERDICT_CHAIN))
+	case unix.NFT_RETURN:
+		return ruleReturn
+	case 0: // NF_DROP
+		return ruleDrop
+	default:
+		return strconv.Itoa(int(code))
+	}
+}
+
+// decodeRanges reads a set of ranges without concatenation: the kernel has the
+// begin of each as an element, and the address after its end as another one with a flag.
+func (f *family) decodeRanges(b box, raw []attributes) ([]element, error) {
+	type mark struct {
+		at  []byte
+		end bool
+	}
+	var marks []mark
+	for _, a := range raw {
+		at := elementKey(a, unix.NFTA_SET_ELEM_KEY)
+		if len(at) != f.fieldLen(fieldPrefix) {
+			return nil, fmt.Errorf("key of %s: %d bytes", b.name, len(at))
+		}
+		marks = append(marks, mark{at, a.uint32(unix.NFTA_SET_ELEM_FLAGS)&unix.NFT_SET_ELEM_INTERVAL_END != 0})
+	}
+	slices.SortFunc(marks, func(x, y mark) int {
+		if c := slices.Compare(x.at, y.at); c != 0 || x.end == y.end {
+			return c
+		}
+		if x.end {
+			return -1
+		}
+		return 1
+	})
+	var out []element
+	for i, m := range marks {
+		if m.end {
+			continue
+		}
+		high := slices.Repeat([]byte{0xff}, len(m.at))
+		if i+1 < len(marks) {
+			high = decremented(marks[i+1].at)
+		}
+		out = append(out, element{id: elementID{b.name, key{src: prefixBetween(m.at, high)}}})
+	}
+	return out, nil
+}
+
+// decremented returns the address before a.
+func decremented(a []byte) []byte {
+	out := slices.Clone(a)
+	for i := len(out) - 1; i >= 0; i-- {
+		out[i]--
+		if out[i] != 0xff {
+			break
+		}
+	}
+	return out
+}

@@ -1,0 +1,102 @@
+package nftables
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"regexp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	defaultTable           = "vipkit"
+	defaultMasqueradeMark  = 0x4000
+	defaultAffinityClients = 65536
+)
+
+// Options configure a [Backend]. The zero value is ready to use.
+type Options struct {
+	// Table is the name of the nftables tables that the Backend owns, one in
+	// family ip and one in ip6. It creates, changes and deletes objects in these
+	// two only. At most 64 letters, digits, "-" and "_", a letter first. The default is
+	// "vipkit".
+	Table string
+
+	// MasqueradeMark is the bit of the packet mark (not the connection mark) by
+	// which a chain asks for masquerading in postrouting, where it is cleared. Exactly one bit must be
+	// set. The default is 0x4000; other bits are left alone.
+	MasqueradeMark uint32
+
+	// Families are the IP families to program. Nil means those that the kernel
+	// can do, found out at the first Sync; see [Backend.Warnings].
+	Families []corev1.IPFamily
+
+	// AffinityClients is how many clients each Service port with ClientIP affinity
+	// remembers. Clients beyond it are spread as without affinity. The default is 65536; the
+	// kernel allocates as they come.
+	AffinityClients int
+
+	// SkipKernelVersion leaves the version of the kernel out of Probe, for kernels
+	// with features from later versions. The features themselves are tried in any case.
+	SkipKernelVersion bool
+
+	// Logger receives one record per Sync at level Debug. If nil, nothing is
+	// logged.
+	Logger *slog.Logger
+
+	// Observer is called at the end of every Sync and Cleanup by the goroutine that
+	// called it, if not nil.
+	Observer func(Stats)
+}
+
+// Stats tell what one Sync did.
+type Stats struct {
+	Full         bool          // the kernel's objects were read and compared
+	Changes      int           // Service ports that the transactions changed
+	Statements   int           // nft statements that were committed
+	Transactions int           // nft processes that committed something
+	Failed       int           // Service ports that could not be written
+	Duration     time.Duration // of the whole call
+}
+
+// withDefaults returns o with every field set, or what is wrong with it.
+func (o Options) withDefaults() (Options, error) {
+	if o.Table == "" {
+		o.Table = defaultTable
+	}
+	if o.MasqueradeMark == 0 {
+		o.MasqueradeMark = defaultMasqueradeMark
+	}
+	if o.AffinityClients == 0 {
+		o.AffinityClients = defaultAffinityClients
+	}
+	return o, errors.Join(o.checkNames(), o.checkFamilies())
+}
+
+func (o Options) checkNames() error {
+	switch {
+	case !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`).MatchString(o.Table):
+		return fmt.Errorf("nftables: option Table %q: not a usable name", o.Table)
+	case bits.OnesCount32(o.MasqueradeMark) != 1:
+		return fmt.Errorf("nftables: option MasqueradeMark %#x: not exactly one bit", o.MasqueradeMark)
+	case o.AffinityClients < 0:
+		return fmt.Errorf("nftables: option AffinityClients %d: negative", o.AffinityClients)
+	default:
+		return nil
+	}
+}
+
+func (o Options) checkFamilies() error {
+	if o.Families != nil && len(o.Families) == 0 {
+		return errors.New("nftables: option Families: empty")
+	}
+	for _, f := range o.Families {
+		if f != corev1.IPv4Protocol && f != corev1.IPv6Protocol {
+			return fmt.Errorf("nftables: option Families: unknown family %q", f)
+		}
+	}
+	return nil
+}

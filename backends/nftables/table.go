@@ -1,0 +1,55 @@
+package nftables
+
+import (
+	"time"
+
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// A table is what is known to be in the kernel's table of one family.
+type table struct {
+	*family
+	broken error // why the family cannot be programmed, for this Sync
+
+	chains  map[string]string // name -> print
+	boxes   map[string]box
+	config  []element
+	counted map[elementID]tally
+	dying   map[string]time.Time // flushed chains -> when; they cannot always be deleted at once
+}
+
+// A tally tells how many Service ports want an element, and whether it is there.
+type tally struct {
+	wanted  int
+	present bool
+}
+
+func newTable(f *family) *table {
+	return &table{
+		family: f, chains: make(map[string]string), boxes: make(map[string]box),
+		counted: make(map[elementID]tally), dying: make(map[string]time.Time),
+	}
+}
+
+// An item is a change of one table that makes sense alone: one Service port, or
+// what all of them stand on.
+type item struct {
+	table         *table
+	before, after *program
+	kind          itemKind
+	config        []element // of the table from now on; not of a Service port
+
+	// key and next are of a Service port; next is nil if the port goes.
+	key  plan.Key
+	next *portState
+}
+
+type itemKind int
+
+const (
+	portItem    itemKind = iota
+	baseItem             // chains, boxes and configuration of an existing table
+	createItem           // the same, and the table itself
+	replaceItem          // the same, in the place of another layout
+	staleItem            // what nobody wants any more
+)
