@@ -97,9 +97,9 @@ func (r Round) Backend() (res Result, ok bool) {
 // events runs callbacks in the order they were pushed, one at a time and
 // without a goroutine of its own: whoever finds nobody at it drains the queue.
 type events struct {
-	mu       sync.Mutex
-	queue    []func()
-	draining bool
+	mu    sync.Mutex
+	queue []func()
+	busy  bool // somebody runs a callback
 }
 
 func (e *events) push(f func()) {
@@ -108,24 +108,36 @@ func (e *events) push(f func()) {
 	e.queue = append(e.queue, f)
 }
 
-// drain must be called without any lock of the Proxy.
+// drain must be called without any lock of the Proxy. A callback that panics
+// leaves the rest to the next call.
 func (e *events) drain() {
+	for f := e.next(); f != nil; f = e.next() {
+		e.run(f)
+	}
+}
+
+// next returns the callback to run now, nil if there is none or somebody runs
+// one, who will come back for the rest.
+func (e *events) next() func() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.draining {
-		return
+	if e.busy || len(e.queue) == 0 {
+		return nil
 	}
-	e.draining = true
-	for len(e.queue) > 0 {
-		batch := e.queue
-		e.queue = nil
-		e.mu.Unlock()
-		for _, f := range batch {
-			f()
-		}
+	f := e.queue[0]
+	e.queue[0] = nil
+	e.queue = e.queue[1:]
+	e.busy = true
+	return f
+}
+
+func (e *events) run(f func()) {
+	defer func() {
 		e.mu.Lock()
-	}
-	e.draining = false
+		defer e.mu.Unlock()
+		e.busy = false
+	}()
+	f()
 }
 
 // notify queues a call of an optional function of the Observer.
