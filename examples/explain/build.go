@@ -1,6 +1,9 @@
 package main
 
 import (
+	"net/netip"
+
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/vipkit/vipkit/endpoints"
@@ -13,8 +16,14 @@ import (
 // buildPlan makes the plan of the node, and lists everything in the input that
 // had to be left out.
 func buildPlan(node *nodeflags.Flags, objects *manifests.Objects) (*plan.Plan, []plan.Problem) {
-	config, problems := node.Config(objects.Nodes, objects.ServiceCIDRs)
-
+	config := node.Config()
+	var problems []plan.Problem
+	config.Node, problems = node.Node(objects.Nodes)
+	for _, cidr := range objects.ServiceCIDRs {
+		ranges, errs := readCIDRs(cidr)
+		config.ServiceCIDRs = append(config.ServiceCIDRs, ranges...)
+		problems = append(problems, problemsOf("ServiceCIDR "+cidr.Name, errs)...)
+	}
 	services := service.NewServiceChangeTracker(service.Options{})
 	for _, svc := range objects.Services {
 		_, errs := services.Set(svc)
@@ -38,4 +47,16 @@ func problemsOf(object string, errs field.ErrorList) []plan.Problem {
 		problems = append(problems, plan.Problem{Object: object, Field: err.Field, Err: err.ErrorBody()})
 	}
 	return problems
+}
+
+func readCIDRs(cidr *networkingv1.ServiceCIDR) (ranges []netip.Prefix, errs field.ErrorList) {
+	for i, text := range cidr.Spec.CIDRs {
+		r, err := nodeflags.ParsePrefix(text)
+		if err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "cidrs").Index(i), text, err.Error()))
+			continue
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges, errs
 }

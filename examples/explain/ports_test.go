@@ -200,3 +200,16 @@ func TestConflicts(t *testing.T) {
 		}
 	}
 }
+
+func TestRules(t *testing.T) {
+	objects := []string{webYAML(""), sliceYAML("default/web", "10.244.2.5")}
+	if got := explain(t, objects).Rules; got != "" {
+		t.Errorf("rules without -rules:\n%s", got)
+	}
+	got := explain(t, objects, "-rules", "nftables").Rules
+	for _, want := range []string{"ip vipkit", "10.96.0.10", "10.244.2.5"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the rules have no %q:\n%s", want, got)
+		}
+	}
+}

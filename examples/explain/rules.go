@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/vipkit/vipkit/backends/nftables"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -11,5 +12,8 @@ const backendNFTables = "nftables"
 
 // renderRules returns the rules that a backend would load for p, as text.
 func renderRules(backend string, p *plan.Plan) (string, error) {
-	return "", fmt.Errorf("rules of backend %s: not built yet", backend)
+	if backend != backendNFTables {
+		return "", fmt.Errorf("rules of backend %q: no such backend", backend)
+	}
+	return nftables.Render(p, nftables.Options{})
 }

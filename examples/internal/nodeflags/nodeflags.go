@@ -1,5 +1,5 @@
 // Package nodeflags has the flags that tell an example which node it is for, and
-// makes a [plan.Config] of them and of the Node and ServiceCIDR objects.
+// makes a [plan.Config] of them and of the Node object.
 //
 // It is internal to the examples, and shared by those that take the same flags.
 package nodeflags
@@ -7,14 +7,12 @@ package nodeflags
 import (
 	"errors"
 	"flag"
-	"fmt"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/vipkit/vipkit/proxy"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -92,78 +90,34 @@ func (f *Flags) addNodePortAddresses(s string) (err error) {
 	return err
 }
 
-// Config returns the configuration of the node. The Node object with the name of
-// the flag gives zone and addresses where flags do not; the other nodes do not
-// matter. The problems are the values in the objects that could not be read.
-func (f *Flags) Config(nodes []*corev1.Node, cidrs []*networkingv1.ServiceCIDR) (plan.Config, []plan.Problem) {
-	node, problems := f.nodeConfig(nodes)
-	ranges, more := f.ranges(cidrs)
+// Config returns the configuration as far as flags give it.
+func (f *Flags) Config() plan.Config {
+	node, _ := f.Node(nil)
 	return plan.Config{
 		Node:              node,
 		NodePortAddresses: f.selector,
 		PodInterfaces:     f.podInterfaces,
 		MasqueradeAll:     f.masqueradeAll,
-		ServiceCIDRs:      ranges,
+		ServiceCIDRs:      slices.Clone(f.serviceCIDRs),
 		DenyInvalidRanges: f.denyInvalidRanges,
-	}, append(problems, more...)
+	}
 }
 
-func (f *Flags) nodeConfig(nodes []*corev1.Node) (plan.Node, []plan.Problem) {
-	n := plan.Node{Name: f.node, PodCIDRs: f.podCIDRs}
-	var problems []plan.Problem
-	for _, object := range nodes {
-		if object.Name == f.node {
-			n.Zone = object.Labels[corev1.LabelTopologyZone]
-			n.Addresses, problems = internalIPs(object)
-		}
+// Node returns the node. The object with the name of the flag gives zone and
+// addresses where flags do not, the other nodes do not matter, and pod CIDRs come from
+// flags only. The problems are the values in the object that could not be read.
+func (f *Flags) Node(objects []*corev1.Node) (plan.Node, []plan.Problem) {
+	i := slices.IndexFunc(objects, func(n *corev1.Node) bool { return n.Name == f.node })
+	n, problems := plan.Node{Name: f.node}, []plan.Problem(nil)
+	if i >= 0 {
+		n, problems = proxy.ReadNode(objects[i])
 	}
 	if f.zone != nil {
 		n.Zone = *f.zone
 	}
 	if f.addresses != nil {
-		n.Addresses, problems = f.addresses, nil
+		n.Addresses = f.addresses
 	}
+	n.PodCIDRs = f.podCIDRs
 	return n, problems
-}
-
-// ranges returns the Service CIDRs of flags and objects, each once, sorted.
-func (f *Flags) ranges(cidrs []*networkingv1.ServiceCIDR) (ranges []netip.Prefix, problems []plan.Problem) {
-	ranges = slices.Clone(f.serviceCIDRs)
-	for _, object := range cidrs {
-		for i, text := range object.Spec.CIDRs {
-			r, err := ParsePrefix(text)
-			if err != nil {
-				problems = append(problems, problem("ServiceCIDR "+object.Name, field.NewPath("spec", "cidrs").Index(i), err))
-				continue
-			}
-			ranges = append(ranges, r)
-		}
-	}
-	slices.SortFunc(ranges, func(a, b netip.Prefix) int {
-		if c := a.Addr().Compare(b.Addr()); c != 0 {
-			return c
-		}
-		return a.Bits() - b.Bits()
-	})
-	return slices.Compact(ranges), problems
-}
-
-func internalIPs(node *corev1.Node) (addresses []netip.Addr, problems []plan.Problem) {
-	for i, a := range node.Status.Addresses {
-		if a.Type != corev1.NodeInternalIP {
-			continue
-		}
-		ip, err := ParseAddr(a.Address)
-		if err != nil {
-			path := field.NewPath("status", "addresses").Index(i).Child("address")
-			problems = append(problems, problem("Node "+node.Name, path, err))
-			continue
-		}
-		addresses = append(addresses, ip)
-	}
-	return addresses, problems
-}
-
-func problem(object string, path *field.Path, err error) plan.Problem {
-	return plan.Problem{Object: object, Field: path.String(), Err: fmt.Sprint(err)}
 }

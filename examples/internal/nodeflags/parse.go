@@ -1,6 +1,7 @@
 package nodeflags
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -12,7 +13,7 @@ import (
 func ParseAddr(s string) (netip.Addr, error) {
 	ip, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(s))
 	if !ok {
-		return netip.Addr{}, fmt.Errorf("%q is not an IP address", s)
+		return netip.Addr{}, fmt.Errorf("%q: must be an IP address", s)
 	}
 	return ip.Unmap(), nil
 }
@@ -24,7 +25,7 @@ const mappedBits = 96
 func ParsePrefix(s string) (netip.Prefix, error) {
 	_, ipnet, err := netutils.ParseCIDRSloppy(s)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%q is not a CIDR", s)
+		return netip.Prefix{}, errors.New("must be an IP range in CIDR notation")
 	}
 	ip, _ := netip.AddrFromSlice(ipnet.IP)
 	bits, _ := ipnet.Mask.Size()
