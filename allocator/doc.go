@@ -1,0 +1,3 @@
+// Package allocator hands out what Services get from a cluster: ClusterIPs and
+// node ports.
+package allocator
