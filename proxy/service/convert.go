@@ -50,7 +50,7 @@ func convert(svc *corev1.Service, opts *Options) (*Service, field.ErrorList) {
 	}
 	s := &Service{Name: nameOf(svc), Created: svc.CreationTimestamp.UTC()}
 	r.readClusterIPs(s)
-	if len(s.Families()) == 0 {
+	if !s.IPv4.ClusterIP.IsValid() && !s.IPv6.ClusterIP.IsValid() {
 		return nil, r.problems
 	}
 	s.Ports = r.ports()
@@ -78,21 +78,39 @@ type reader struct {
 
 func (r *reader) report(e *field.Error) { r.problems = append(r.problems, e) }
 
+// A place is where a value stands in a Service. Good values, which are nearly all,
+// need no [field.Path].
+type place struct {
+	parent string
+	index  int    // in a list, -1 if parent is none
+	child  string // "" if parent or its item is the value
+}
+
+func (p place) path() *field.Path {
+	path := field.NewPath(p.parent)
+	if p.index >= 0 {
+		path = path.Index(p.index)
+	}
+	if p.child != "" {
+		path = path.Child(p.child)
+	}
+	return path
+}
+
 func (r *reader) loadBalancer() bool { return r.svc.Spec.Type == corev1.ServiceTypeLoadBalancer }
 
 // ports returns the usable ports, sorted. Of two with one key the first is kept.
 func (r *reader) ports() []Port {
-	path := field.NewPath("spec", "ports")
 	ports := make([]Port, 0, len(r.svc.Spec.Ports))
 	seen := make(map[portKey]bool, len(r.svc.Spec.Ports))
 	for i := range r.svc.Spec.Ports {
-		p, ok := r.port(&r.svc.Spec.Ports[i], path.Index(i))
+		p, ok := r.port(i)
 		if !ok {
 			continue
 		}
 		key := portKey{p.Name, p.Protocol}
 		if seen[key] {
-			r.report(field.Duplicate(path.Index(i).Child("name"), p.Name))
+			r.report(field.Duplicate(place{specPorts, i, "name"}.path(), p.Name))
 			continue
 		}
 		seen[key] = true
@@ -110,26 +128,32 @@ type portKey struct {
 	protocol corev1.Protocol
 }
 
-func (r *reader) port(p *corev1.ServicePort, path *field.Path) (Port, bool) {
+const specPorts = "spec.ports"
+
+// port returns one port, and whether it can be used.
+func (r *reader) port(i int) (Port, bool) {
+	p := &r.svc.Spec.Ports[i]
 	out := Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP)}
-	known := []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
-	if !slices.Contains(known, out.Protocol) {
-		r.report(field.NotSupported(path.Child("protocol"), p.Protocol, known))
+	switch out.Protocol {
+	case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
+	default:
+		r.report(field.NotSupported(place{specPorts, i, "protocol"}.path(), p.Protocol,
+			[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}))
 		return Port{}, false
 	}
-	if out.Port = r.number(p.Port, path.Child("port")); out.Port == 0 {
+	if out.Port = r.number(p.Port, place{specPorts, i, "port"}); out.Port == 0 {
 		return Port{}, false
 	}
 	if p.NodePort != 0 {
-		out.NodePort = r.number(p.NodePort, path.Child("nodePort"))
+		out.NodePort = r.number(p.NodePort, place{specPorts, i, "nodePort"})
 	}
 	return out, true
 }
 
 // number returns n if it is a port number, and otherwise reports it and returns 0.
-func (r *reader) number(n int32, path *field.Path) uint16 {
+func (r *reader) number(n int32, at place) uint16 {
 	if n < 1 || n > 65535 {
-		r.report(field.Invalid(path, n, "must be between 1 and 65535"))
+		r.report(field.Invalid(at.path(), n, "must be between 1 and 65535"))
 		return 0
 	}
 	return uint16(n)
@@ -175,12 +199,12 @@ func (r *reader) healthCheck(externalLocal bool) uint16 {
 	if !r.loadBalancer() || !externalLocal {
 		return 0
 	}
-	path := field.NewPath("spec", "healthCheckNodePort")
+	at := place{"spec.healthCheckNodePort", -1, ""}
 	if r.svc.Spec.HealthCheckNodePort == 0 {
-		r.report(field.Required(path, "type LoadBalancer with externalTrafficPolicy Local needs a port"))
+		r.report(field.Required(at.path(), "type LoadBalancer with externalTrafficPolicy Local needs a port"))
 		return 0
 	}
-	return r.number(r.svc.Spec.HealthCheckNodePort, path)
+	return r.number(r.svc.Spec.HealthCheckNodePort, at)
 }
 
 func (r *reader) ext(v any) any {

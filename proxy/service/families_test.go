@@ -35,7 +35,9 @@ func TestFamilies(t *testing.T) {
 		{"no address", spec{"bogus", nil, nil}, "", "", []string{"spec.clusterIP"}},
 		{"one of two no address", spec{"10.0.0.1", []string{"10.0.0.1", "bogus"}, both}, "10.0.0.1", "", []string{"spec.clusterIPs[1]"}},
 		{
-			"families crossed", spec{"10.0.0.1", []string{"10.0.0.1", "fd00::1"}, []corev1.IPFamily{v6, v4}}, "", "",
+			"families crossed",
+			spec{"10.0.0.1", []string{"10.0.0.1", "fd00::1"}, []corev1.IPFamily{v6, v4}},
+			"", "",
 			[]string{"spec.clusterIPs[0]", "spec.clusterIPs[1]"},
 		},
 		{"a zone is no part of an address", spec{"fe80::1%eth0", nil, nil}, "", "", []string{"spec.clusterIP"}},

@@ -1,11 +1,16 @@
 package service
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // A ledger holds the current Services and which of them are not acknowledged.
 type ledger struct {
 	current map[types.NamespacedName]*Service // no nil values
 	marks   map[types.NamespacedName]*mark    // the dirty Services
+	most    int                               // marks at once since they were made
 	seq     uint64                            // number of the last Changes
 }
 
@@ -34,6 +39,7 @@ func (l *ledger) put(name types.NamespacedName, s *Service) bool {
 	if m == nil {
 		m = &mark{acked: old, since: l.seq}
 		l.marks[name] = m
+		l.most = max(l.most, len(l.marks))
 	} else if equal(m.acked, s) {
 		s = m.acked
 	}
@@ -57,6 +63,7 @@ func (l *ledger) pending() Changes {
 	if len(l.marks) == 0 {
 		return Changes{}
 	}
+	l.shrink()
 	l.seq++
 	c := Changes{Services: make(map[types.NamespacedName]*Service, len(l.marks)), seq: l.seq}
 	for name, m := range l.marks {
@@ -64,6 +71,17 @@ func (l *ledger) pending() Changes {
 		c.Services[name] = l.current[name]
 	}
 	return c
+}
+
+// shrink makes marks as small as it could be: going through a map costs what it
+// once held, and after the first load that is every Service.
+func (l *ledger) shrink() {
+	if l.most <= 4*len(l.marks) {
+		return
+	}
+	small := make(map[types.NamespacedName]*mark, len(l.marks))
+	maps.Copy(small, l.marks)
+	l.marks, l.most = small, len(small)
 }
 
 func (l *ledger) acknowledge(c Changes, except []types.NamespacedName) {

@@ -33,19 +33,22 @@ func (n PortName) Compare(o PortName) int {
 }
 
 // A Service is what a proxy uses of a v1.Service, for both IP families. It is
-// immutable.
+// immutable and safe for concurrent use; a Service that did not change stays the
+// same pointer.
 type Service struct {
 	Name types.NamespacedName
 
-	// Created is the creationTimestamp; the zero time counts as the oldest. It
+	// Created is the creationTimestamp in UTC; the zero time counts as the oldest. It
 	// decides between two Services that claim one address.
 	Created time.Time
 
-	// Ports are sorted by name and protocol.
+	// Ports are sorted by name and protocol, which together are unique. There may
+	// be none.
 	Ports []Port
 
 	// IPv4 and IPv6 hold the addresses of each family. A family without a
-	// ClusterIP is not proxied.
+	// ClusterIP is not proxied and has no other addresses. A Service of a tracker
+	// has at least one family.
 	IPv4, IPv6 Addresses
 
 	// InternalLocal and ExternalLocal are the traffic policies: Local if true,
@@ -54,7 +57,7 @@ type Service struct {
 	InternalLocal, ExternalLocal bool
 
 	// AffinityTimeout is how long a client stays with an endpoint after its last
-	// connection; 0 means no session affinity.
+	// connection, 1 s to 24 h; 0 means no session affinity.
 	AffinityTimeout time.Duration
 
 	// HealthCheckNodePort is 0 unless the type is LoadBalancer and the external
@@ -73,7 +76,8 @@ type Port struct {
 	NodePort uint16 // 0 if none
 }
 
-// Addresses are the addresses of a Service in one family.
+// Addresses are the addresses of a Service in one family. They are canonical: no
+// IPv4 address is mapped into IPv6, none has a zone. No list has anything twice.
 type Addresses struct {
 	ClusterIP netip.Addr // invalid if the family is not proxied
 
@@ -81,7 +85,8 @@ type Addresses struct {
 	ExternalIPs, LoadBalancerIPs []netip.Addr
 
 	// SourceRanges are who may use the load-balancer IPs, with host bits cleared,
-	// in the order of the object. Empty means that no usable range was given.
+	// in the order of the object. Empty means that no usable range of this family
+	// was given, or that the type is not LoadBalancer.
 	SourceRanges []netip.Prefix
 
 	// SourceRangesInvalid is true if SourceRanges is empty although at least one

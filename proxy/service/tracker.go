@@ -64,10 +64,12 @@ func NewServiceChangeTracker(opts Options) *ServiceChangeTracker {
 
 // Set takes the current version of a Service. It reports whether the Service is
 // dirty now, that is, whether Pending would return it, and what was wrong with the
-// object: the same again each time the object comes. A Service that is not proxied
-// has no problems.
+// object: the same again each time the object comes, by API path, as in
+// "spec.externalIPs[1]". A Service that is for another proxy, headless or of type
+// ExternalName has no problems; one without a usable ClusterIP is not proxied and has.
 //
-// The cost is that of the object, whatever the number of Services.
+// The caller may change svc afterwards. The cost is that of the object, whatever
+// the number of Services.
 func (t *ServiceChangeTracker) Set(svc *corev1.Service) (bool, field.ErrorList) {
 	if svc == nil {
 		return false, nil
