@@ -17,14 +17,15 @@ type Options struct {
 	// label service.kubernetes.io/headless are never taken.
 	ProxyName string
 
-	// Filter, if not nil, hides a Service when it returns false. It must be pure
-	// and must not change the Service. It is called once for each Set of a Service
-	// that ProxyName selects, and the last answer counts.
+	// Filter, if not nil, hides a Service when it returns false. It must be pure,
+	// safe for concurrent use, and must not change the Service. It is called once
+	// for each Service that Set or Replace is given and ProxyName selects, and the
+	// last answer counts.
 	Filter func(*corev1.Service) bool
 
 	// Ext, if not nil, returns a value to travel with the Service, for instance
-	// a scheduler read from an annotation. It must be pure and must not change the
-	// Service. Values are compared with ==, so a pointer made anew in each call is
+	// a scheduler read from an annotation. It must be pure, safe for concurrent use,
+	// and must not change the Service. Values are compared with ==, so a pointer made anew in each call is
 	// a change each time. A value that cannot be compared is reported with the path
 	// "ext" and left out.
 	Ext func(*corev1.Service) any
