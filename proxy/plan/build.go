@@ -98,8 +98,18 @@ type row struct {
 	here   bool // the local pool has endpoints
 }
 
-// actions is the decision table of the package documentation, line by line.
+// actions returns a line of the decision table. Pods that cannot be told apart
+// count as outside.
 func (r *rules) actions(t row) [NumOrigins]Action {
+	a := r.decide(t)
+	if !r.of(t.family).detector {
+		a[FromPod] = a[FromOutside]
+	}
+	return a
+}
+
+// decide is the decision table of the package documentation, line by line.
+func (r *rules) decide(t row) [NumOrigins]Action {
 	var (
 		cluster     = Action{Verdict: Forward, Pool: ClusterPool}
 		clusterMasq = Action{Verdict: Forward, Pool: ClusterPool, Masquerade: true}

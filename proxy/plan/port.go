@@ -95,7 +95,7 @@ type Origin int
 
 // The origins of packets.
 const (
-	FromPod     Origin = iota // a pod of this node, as far as it can be told apart
+	FromPod     Origin = iota // a pod of this node; like outside if pods of the family cannot be told apart
 	FromNode                  // a process in the host's network of this node
 	FromOutside               // everything else
 	NumOrigins  = 3

@@ -50,9 +50,9 @@ func (p *Plan) forwarded(t *Trace, action Action, policy string) []string {
 }
 
 // shortCut reports whether the policy Local binds only clients outside: they are
-// not sent to the cluster pool, but pods are.
+// not sent to the cluster pool, but the node is.
 func (f *Frontend) shortCut() bool {
-	return f.Kind != ClusterIP && f.Actions[FromPod].Pool == ClusterPool && f.Actions[FromOutside].Pool != ClusterPool
+	return f.Kind != ClusterIP && f.Actions[FromNode].Pool == ClusterPool && f.Actions[FromOutside].Pool != ClusterPool
 }
 
 func (p *Plan) nodeName() string {

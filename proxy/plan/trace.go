@@ -21,7 +21,8 @@ type Packet struct {
 
 // A Trace is what a Plan says about a Packet.
 type Trace struct {
-	// Packet is the packet with canonical addresses: IPv4 not mapped, no zone.
+	// Packet is the packet with canonical addresses (IPv4 not mapped, no zone) and
+	// the protocol in capitals.
 	Packet Packet
 	Origin Origin
 
@@ -58,6 +59,7 @@ type Trace struct {
 func (p *Plan) Trace(packet Packet) Trace {
 	packet.Source = canonical(packet.Source)
 	packet.Destination = netip.AddrPortFrom(canonical(packet.Destination.Addr()), packet.Destination.Port())
+	packet.Protocol = corev1.Protocol(strings.ToUpper(string(packet.Protocol)))
 	t := Trace{Packet: packet, Origin: p.cfg.origin(packet)}
 	if packet.Source.Is4() != packet.Destination.Addr().Is4() {
 		t.Reason = "source and destination are of different families"
@@ -65,7 +67,7 @@ func (p *Plan) Trace(packet Packet) Trace {
 	}
 	t.Port, t.Frontend = p.dialed(packet)
 	if t.Frontend == nil {
-		t.Verdict, t.Reason = p.unmatched(packet.Destination.Addr())
+		t.Verdict, t.Reason = p.unmatched(packet)
 		return t
 	}
 	if f := t.Frontend; f.Restricted && !containsAddr(f.Allow, packet.Source) {
@@ -102,27 +104,36 @@ func (c Config) isPodInterface(name string) bool {
 
 // dialed returns the frontend that a packet is for.
 func (p *Plan) dialed(packet Packet) (*Port, *Frontend) {
-	dst := packet.Destination
-	proto := corev1.Protocol(strings.ToUpper(string(packet.Protocol)))
-	if port, f := p.Lookup(dst, proto); f != nil {
+	if port, f := p.Lookup(packet.Destination, packet.Protocol); f != nil {
 		return port, f
 	}
-	port, f := p.LookupNodePort(familyOf(dst.Addr()), dst.Port(), proto)
-	if f == nil || !p.cfg.servesNodePorts(dst.Addr()) {
+	port, f := p.nodePort(packet)
+	if f == nil || !p.cfg.servesNodePorts(packet.Destination.Addr()) {
 		return nil, nil
 	}
 	return port, f
 }
 
-func (p *Plan) unmatched(dst netip.Addr) (Verdict, string) {
+// unmatched tells what happens to a packet that is for no frontend.
+func (p *Plan) unmatched(packet Packet) (Verdict, string) {
+	dst := packet.Destination.Addr()
+	port, _ := p.nodePort(packet)
 	switch {
 	case p.IsClusterIP(dst):
 		return Reject, fmt.Sprintf("%s is a ClusterIP without this port", dst)
 	case containsAddr(p.cfg.ServiceCIDRs, dst):
 		return Drop, fmt.Sprintf("%s is in a Service CIDR and no Service has it", dst)
+	case port != nil:
+		return Pass, fmt.Sprintf("%s does not serve NodePorts, such as that of %s", dst, port.PortName)
 	default:
 		return Pass, "no frontend, ClusterIP or Service CIDR matches"
 	}
+}
+
+// nodePort returns the owner of the NodePort that a packet may be for.
+func (p *Plan) nodePort(packet Packet) (*Port, *Frontend) {
+	dst := packet.Destination
+	return p.LookupNodePort(familyOf(dst.Addr()), dst.Port(), packet.Protocol)
 }
 
 // exceptions lists the endpoints for which the flag Masquerade does not tell all.
