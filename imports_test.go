@@ -35,11 +35,14 @@ var allowed = map[string][]string{
 	"backends/ipvs":        backendImports,
 	"backends/conntrack":   backendImports,
 	"backends/internal/":   {"backends", "backends/internal/", "endpoints", "proxy/plan", "proxy/service"},
-	"backends/backendtest": append([]string{"topology"}, backendImports...),
-	"allocator/":           {"allocator", "allocator/"},
-	"examples/":            {""},
-	"hack/":                {""},
-	"bench/":               {""},
+	"backends/backendtest": append([]string{"topology", "backends/backendtest/netlab"}, backendImports...),
+
+	"backends/backendtest/netlab": {},
+
+	"allocator/": {"allocator", "allocator/"},
+	"examples/":  {""},
+	"hack/":      {""},
+	"bench/":     {""},
 }
 
 // backendImports is what a data plane may know: never a sibling, never the loop.
