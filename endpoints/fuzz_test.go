@@ -1,10 +1,12 @@
 package endpoints_test
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,13 +68,13 @@ func stateOf(in discoveryv1.Endpoint) string {
 
 // describe returns a Set in the form of the model.
 func describe(s *endpoints.Set) string {
-	out := ""
+	var b strings.Builder
 	for k, eps := range s.All() {
 		for _, e := range eps {
-			out += k.Port + " " + e.String() + " " + state(e) + " " + e.NodeName + "\n"
+			fmt.Fprintln(&b, k.Port, e, state(e), e.NodeName)
 		}
 	}
-	return out
+	return b.String()
 }
 
 // randomSlice makes one of few slices with few addresses, so that claims collide.

@@ -92,11 +92,11 @@ func settled(t *testing.T, list ...*discoveryv1.EndpointSlice) *endpoints.Endpoi
 func text(s *endpoints.Set) string {
 	var lines []string
 	for k, eps := range s.All() {
-		line := k.Port + "/" + string(k.Protocol) + "/" + string(k.Family) + ":"
+		words := []string{k.Port + "/" + string(k.Protocol) + "/" + string(k.Family) + ":"}
 		for _, e := range eps {
-			line += " " + e.String()
+			words = append(words, e.String())
 		}
-		lines = append(lines, line)
+		lines = append(lines, strings.Join(words, " "))
 	}
 	return strings.Join(lines, "\n")
 }

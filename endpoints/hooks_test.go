@@ -139,3 +139,16 @@ func TestExpandSeesAndChanges(t *testing.T) {
 		t.Errorf("weight %d, and %d in the old Set, want 6 and 5", got.Weight, e.Weight)
 	}
 }
+
+func TestExpandDropsZone(t *testing.T) {
+	tr := endpoints.NewEndpointsChangeTracker(endpoints.Options{
+		Expand: func(_ *discoveryv1.EndpointSlice, _ int, base endpoints.Endpoint) []endpoints.Endpoint {
+			base.Addr = addrPort("[fe80::1%eth0]:80")
+			return []endpoints.Endpoint{base}
+		},
+	})
+	s := newSlice("s1", "svc", ready("fd00::1")...)
+	s.AddressType = discoveryv1.AddressTypeIPv6
+	tr.Set(s)
+	wantPending(t, tr, "svc p/TCP/IPv6: [fe80::1]:80")
+}

@@ -1,6 +1,9 @@
 package endpoints
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // maxNames bounds an interner. It is above the number of nodes and zones of the
 // largest clusters (15,000 nodes), so that only names long gone are forgotten.
@@ -37,8 +40,9 @@ func (in *interner) nameLocked(s string) string {
 		clear(in.names)
 		clear(in.lists)
 	}
-	in.names[s] = s
-	return s
+	kept := strings.Clone(s) // s may be part of a larger buffer
+	in.names[kept] = kept
+	return kept
 }
 
 // list returns a list of s alone, which the caller must not change.
@@ -49,6 +53,6 @@ func (in *interner) list(s string) []string {
 		return kept
 	}
 	l := []string{in.nameLocked(s)}
-	in.lists[s] = l
+	in.lists[l[0]] = l
 	return l
 }

@@ -57,7 +57,7 @@ func (s *serviceState) merge() {
 	switch {
 	case !stale:
 		return
-	case len(s.slices) == 1 && s.slices[0].merged == s.merged:
+	case len(s.slices) == 1:
 		s.adopt(s.slices[0])
 	default:
 		s.patch()
@@ -93,29 +93,30 @@ func (s *serviceState) adopt(st *sliceState) {
 // patch replaces what is stale in s.merged.
 func (s *serviceState) patch() {
 	stale := s.stale()
-	if len(stale) == 0 {
-		return
-	}
-	lists := make(map[Key][]*Endpoint)
-	for k, eps := range s.merged.All() {
-		lists[k] = eps
-	}
+	lists, changed := maps.Collect(s.merged.All()), false
 	for k, texts := range stale {
 		slices.Sort(texts)
-		lists[k] = replace(lists[k], s.winners(k, slices.Compact(texts)))
+		if eps, ok := replace(lists[k], s.winners(k, slices.Compact(texts))); ok {
+			lists[k], changed = eps, true
+		}
 	}
+	if changed {
+		s.merged = joined(lists)
+	}
+}
+
+// joined returns the Set of lists that are sorted, nil if all are empty.
+func joined(lists map[Key][]*Endpoint) *Set {
 	merged := &Set{lists: make([]list, 0, len(lists))}
 	for _, k := range slices.SortedFunc(maps.Keys(lists), Key.Compare) {
 		if len(lists[k]) > 0 {
 			merged.lists = append(merged.lists, list{key: k, eps: lists[k]})
 		}
 	}
-	switch {
-	case merged.empty():
-		s.merged = nil
-	case !s.merged.Equal(merged):
-		s.merged = merged
+	if merged.empty() {
+		return nil
 	}
+	return merged
 }
 
 // stale returns the addresses, as text in no order, whose endpoint differs
@@ -135,7 +136,6 @@ func (s *serviceState) stale() map[Key][]string {
 			}
 		}
 	}
-	maps.DeleteFunc(stale, func(_ Key, texts []string) bool { return len(texts) == 0 })
 	return stale
 }
 
@@ -205,10 +205,10 @@ func intersect(won []winner, eps []*Endpoint, f func(*winner, *Endpoint)) {
 	}
 }
 
-// replace returns eps with the winners in the place of what has their addresses.
-// A winner that equals what is there changes nothing: consumers compare
-// endpoints by pointer first.
-func replace(eps []*Endpoint, won []winner) []*Endpoint {
+// replace returns eps with the winners in the place of what has their addresses;
+// ok is false if that is eps itself. A winner that equals what is there changes
+// nothing: consumers compare endpoints by pointer first.
+func replace(eps []*Endpoint, won []winner) (out []*Endpoint, ok bool) {
 	size, changed := len(eps), false
 	intersect(won, eps, func(w *winner, e *Endpoint) {
 		size--
@@ -224,9 +224,9 @@ func replace(eps []*Endpoint, won []winner) []*Endpoint {
 		}
 	}
 	if !changed && size == len(eps) {
-		return eps
+		return nil, false
 	}
-	return splice(make([]*Endpoint, 0, size), eps, won)
+	return splice(make([]*Endpoint, 0, size), eps, won), true
 }
 
 // splice appends eps with the winners in their places to out.

@@ -2,6 +2,7 @@ package endpoints_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -153,11 +154,31 @@ func TestMergeTie(t *testing.T) {
 			}
 		})
 	})
+	t.Run("the first of many in one slice wins", func(t *testing.T) {
+		eps := []discoveryv1.Endpoint{on("first")}
+		for i := range 50 {
+			eps = append(eps, newEndpoint("10.0.1."+strconv.Itoa(i), "R"), on("later"))
+		}
+		if got := node(load(t, newSlice("s1", "svc", eps...))); got != "first" {
+			t.Errorf("node %s, want first", got)
+		}
+	})
 	t.Run("the first in one slice wins", func(t *testing.T) {
 		if got := node(load(t, newSlice("s1", "svc", on("n2"), on("n1"), on("n3")))); got != "n2" {
 			t.Errorf("node %s, want n2", got)
 		}
 	})
+}
+
+func TestLoserChanges(t *testing.T) {
+	tr := load(t, newSlice("s1", "svc", newEndpoint("10.0.0.1", "T")), newSlice("s2", "svc", newEndpoint("10.0.0.1", "R")))
+	before := tr.Pending().Sets[name("svc")]
+	if changed, _ := tr.Set(newSlice("s1", "svc", newEndpoint("10.0.0.1", "X"))); !changed {
+		t.Error("not reported as a change")
+	}
+	if after := tr.Pending().Sets[name("svc")]; after != before {
+		t.Errorf("the Set is %v, want the same as before, %v", after, before)
+	}
 }
 
 func TestOverlap(t *testing.T) {

@@ -104,6 +104,16 @@ func TestDirty(t *testing.T) {
 			t.Error("an equal Set is not the same one")
 		}
 	})
+	t.Run("B28 the same beside another slice", func(t *testing.T) {
+		tr := load(t, a, newSlice("s2", "svc", ready("10.0.0.3")...))
+		c := tr.Pending()
+		tr.Delete(name("s1"))
+		tr.Set(a)
+		wantPending(t, tr, "svc p/TCP/IPv4: 10.0.0.1:80 10.0.0.3:80")
+		if tr.Pending().Sets[name("svc")] != c.Sets[name("svc")] {
+			t.Error("an equal Set is not the same one")
+		}
+	})
 	t.Run("C10 there and back in one batch", func(t *testing.T) {
 		tr := settled(t, a)
 		for _, s := range []*discoveryv1.EndpointSlice{b, a} {
@@ -219,7 +229,10 @@ func TestReplace(t *testing.T) {
 	})
 	t.Run("the later of two versions counts", func(t *testing.T) {
 		tr := load(t)
-		tr.Replace([]*discoveryv1.EndpointSlice{newSlice("s1", "a", ready("10.0.0.9", "x")...), a})
+		_, problems := tr.Replace([]*discoveryv1.EndpointSlice{newSlice("s1", "a", ready("10.0.0.9", "x")...), a})
+		if len(problems) > 0 {
+			t.Errorf("problems %v of a version that does not count", problems)
+		}
 		wantPending(t, tr, "a p/TCP/IPv4: 10.0.0.1:80")
 	})
 	t.Run("an empty list empties", func(t *testing.T) {

@@ -60,6 +60,7 @@ func TestPorts(t *testing.T) {
 		{"port number beyond 65535", ports(newPort("a", 65536), newPort("b", 65535), newPort("c", -1)), "b/TCP/IPv4: 10.0.0.1:65535", []string{"ports[0].port", "ports[2].port"}},
 		{"B15 #21 protocol nil", ports(discoveryv1.EndpointPort{Name: ptr.To("p"), Port: ptr.To[int32](80)}), "p/TCP/IPv4: 10.0.0.1:80", nil},
 		{"B16 the protocol is part of the key", ports(udp), "p/UDP/IPv4: 10.0.0.1:80", nil},
+		{"a protocol that no Service has", func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = ptr.To[corev1.Protocol]("udp") }, "p/udp/IPv4: 10.0.0.1:80", nil},
 		{"B35 no ports", ports(), "", nil},
 		{"one port name with two numbers", ports(newPort("p", 80), newPort("p", 8080)), "p/TCP/IPv4: 10.0.0.1:80 10.0.0.1:8080", nil},
 		{"keys are sorted", ports(newPort("q", 81), udp, newPort("p", 80)), "p/TCP/IPv4: 10.0.0.1:80\np/UDP/IPv4: 10.0.0.1:80\nq/TCP/IPv4: 10.0.0.1:81", nil},
