@@ -49,7 +49,7 @@ func Example() {
 // A hook reads a weight from the slice and gives it to all endpoints.
 func ExampleOptions() {
 	tracker := endpoints.NewEndpointsChangeTracker(endpoints.Options{
-		Expand: func(slice *discoveryv1.EndpointSlice, _ int, base endpoints.Endpoint) []endpoints.Endpoint {
+		Expand: func(slice *discoveryv1.EndpointSlice, _ int, _ endpoints.Key, base endpoints.Endpoint) []endpoints.Endpoint {
 			if slice.Annotations["example.com/drain"] == "true" {
 				base.Weight = 0
 			}

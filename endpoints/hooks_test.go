@@ -91,7 +91,7 @@ func TestExpand(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := endpoints.NewEndpointsChangeTracker(endpoints.Options{
-				Expand: func(_ *discoveryv1.EndpointSlice, _ int, base endpoints.Endpoint) []endpoints.Endpoint {
+				Expand: func(_ *discoveryv1.EndpointSlice, _ int, _ endpoints.Key, base endpoints.Endpoint) []endpoints.Endpoint {
 					return tt.hook(base)
 				},
 			})
@@ -114,7 +114,7 @@ func TestExpandSeesAndChanges(t *testing.T) {
 	own := []string{"b", "a", "b"}
 	weight := uint16(5)
 	tr := endpoints.NewEndpointsChangeTracker(endpoints.Options{
-		Expand: func(s *discoveryv1.EndpointSlice, index int, base endpoints.Endpoint) []endpoints.Endpoint {
+		Expand: func(s *discoveryv1.EndpointSlice, index int, _ endpoints.Key, base endpoints.Endpoint) []endpoints.Endpoint {
 			calls = append(calls, s.Endpoints[index].Addresses[0]+" "+base.String())
 			base.Weight, base.ZoneHints, base.Ext = weight, own, s.Name
 			return []endpoints.Endpoint{base}
@@ -142,7 +142,7 @@ func TestExpandSeesAndChanges(t *testing.T) {
 
 func TestExpandDropsZone(t *testing.T) {
 	tr := endpoints.NewEndpointsChangeTracker(endpoints.Options{
-		Expand: func(_ *discoveryv1.EndpointSlice, _ int, base endpoints.Endpoint) []endpoints.Endpoint {
+		Expand: func(_ *discoveryv1.EndpointSlice, _ int, _ endpoints.Key, base endpoints.Endpoint) []endpoints.Endpoint {
 			base.Addr = addrPort("[fe80::1%eth0]:80")
 			return []endpoints.Endpoint{base}
 		},

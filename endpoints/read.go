@@ -18,7 +18,7 @@ import (
 type reader struct {
 	slice  *discoveryv1.EndpointSlice
 	family corev1.IPFamily
-	expand func(*discoveryv1.EndpointSlice, int, Endpoint) []Endpoint
+	expand func(*discoveryv1.EndpointSlice, int, Key, Endpoint) []Endpoint
 	names  *interner
 
 	// old is where endpoints that did not change are taken from.
@@ -117,7 +117,7 @@ func (r *reader) add(l *portList, index int, e Endpoint) {
 		l.eps = append(l.eps, r.share(l.old, &e))
 		return
 	}
-	for _, x := range r.expand(r.slice, index, e) {
+	for _, x := range r.expand(r.slice, index, l.key, e) {
 		if r.normalize(&x, index) {
 			l.eps = append(l.eps, r.share(l.old, &x))
 		}

@@ -30,13 +30,13 @@ type Options struct {
 	Filter func(*discoveryv1.EndpointSlice) bool
 
 	// Expand, if not nil, replaces base, which was made from
-	// slice.Endpoints[index] and one port of the slice, by any number of
-	// endpoints: none hides it, a changed one rewrites address, weight or Ext. It
+	// slice.Endpoints[index] and the port of the slice that key names, by any
+	// number of endpoints under the same key: none hides it, a changed one rewrites address, weight or Ext. It
 	// must be pure and safe for concurrent use, and must not change the hints of
 	// base in place. An endpoint without a port or whose address has not the
 	// family of the slice is reported and left out; so is an Ext that cannot be
 	// compared with ==.
-	Expand func(slice *discoveryv1.EndpointSlice, index int, base Endpoint) []Endpoint
+	Expand func(slice *discoveryv1.EndpointSlice, index int, key Key, base Endpoint) []Endpoint
 }
 
 // Changes is what a tracker has to say since it was last acknowledged.
