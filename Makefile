@@ -16,7 +16,8 @@ PLATFORMS := darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/s390x
 
 .PHONY: demo test check fmt vet lint cross fuzz bench ids tidy deps newest-api
 
-demo: deps
+demo:
+	@hack/deps nft
 	$(GO) run ./examples/quickstart
 
 test: deps
