@@ -86,9 +86,9 @@ func onThread(fn func() error) error {
 }
 
 // unsupported marks the errors of a system call that mean: not on this system, or
-// not for this user.
+// not for this user. A container's /proc/sys is often read-only.
 func unsupported(err error) error {
-	for _, e := range []unix.Errno{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EPROTONOSUPPORT, unix.EAFNOSUPPORT, unix.EOPNOTSUPP} {
+	for _, e := range []unix.Errno{unix.EPERM, unix.EACCES, unix.EROFS, unix.ENOSYS, unix.EPROTONOSUPPORT, unix.EAFNOSUPPORT, unix.EOPNOTSUPP} {
 		if errors.Is(err, e) {
 			return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 		}
