@@ -10,8 +10,9 @@ import (
 
 // adopt reads both tables and returns what has to change so that they equal p.
 // It forgets everything that was remembered.
-func (b *Backend) adopt(p *plan.Plan) ([]*item, error) {
+func (b *Backend) adopt(p *plan.Plan) []*item {
 	b.ports = make(map[plan.Key]*portState)
+	b.verified, _ = b.kernel.generation() // 0, which never is one, on an error
 	var bases, ports, stale []*item
 	adoptions := make(map[*table]*adoption)
 	for n, t := range b.tables {
@@ -19,11 +20,11 @@ func (b *Backend) adopt(p *plan.Plan) ([]*item, error) {
 		b.tables[n] = t
 		a := &adoption{Backend: b, table: t}
 		adoptions[t] = a
-		kind, err := a.read()
-		if err != nil {
-			return nil, err
+		bases = append(bases, a.base(a.read(), p))
+		for _, i := range t.common(b.layout) {
+			a.claim(i)
+			bases = append(bases, i)
 		}
-		bases = append(bases, a.base(kind, p))
 	}
 	for port := range p.All() {
 		if t := b.tableOf(port.Family); t != nil {
@@ -33,7 +34,7 @@ func (b *Backend) adopt(p *plan.Plan) ([]*item, error) {
 	for _, t := range b.tables {
 		stale = append(stale, adoptions[t].stale())
 	}
-	return append(append(bases, ports...), stale...), nil
+	return append(append(bases, ports...), stale...)
 }
 
 // An adoption compares one table in the kernel with what it should be.
@@ -47,22 +48,22 @@ type adoption struct {
 
 // read returns what kind of item the table needs. A table that cannot be read is
 // replaced: that needs no knowledge of it.
-func (a *adoption) read() (itemKind, error) {
+func (a *adoption) read() itemKind {
 	a.claimed = make(map[string]bool)
 	a.have = make(map[elementID]element)
 	found, err := a.kernel.read(a.table.family, a.opts.Table)
 	switch {
 	case err != nil:
 		a.found = &contents{}
-		return replaceItem, nil
+		return replaceItem
 	case found == nil:
 		a.found = &contents{}
-		return createItem, nil
+		return createItem
 	case !a.sameLayout(found) || a.load(found) != nil:
 		a.found, a.have = &contents{}, make(map[elementID]element)
-		return replaceItem, nil
+		return replaceItem
 	default:
-		return baseItem, nil
+		return baseItem
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/knftables"
 
 	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/proxy/plan"
@@ -23,26 +22,39 @@ var (
 // called. It is not safe for concurrent use.
 type Backend struct {
 	opts   Options
-	open   func() (runner, error) // of nft, when first needed
 	runner runner
 	kernel kernel
 
-	tables []*table   // one for each family in use; nil before the first Sync
-	layout *layout    // of base
-	base   *plan.Plan // what the tables hold, nil if that is not known
-	ports  map[plan.Key]*portState
-	last   Stats
+	unusable error      // why a family is left out, nil if none is
+	tables   []*table   // one for each family in use; nil before the first Sync
+	layout   *layout    // of base
+	base     *plan.Plan // what the tables hold, nil if that is not known
+	ports    map[plan.Key]*portState
+	last     Stats
+
+	// verified is the generation of nftables at which the tables were known to be right, by
+	// reading or because only our own commits came since. See Check.
+	verified uint32
 }
 
-// A runner runs nft. knftables.Interface is one.
+// A runner runs nft.
 type runner interface {
-	NewTransaction() *knftables.Transaction
-	Run(ctx context.Context, tx *knftables.Transaction) error
-	Check(ctx context.Context, tx *knftables.Transaction) error
+	// run executes statements, all or nothing. It is not interrupted by ctx: a killed nft
+	// leaves open whether it committed.
+	run(ctx context.Context, text []byte) error
+
+	// check asks the kernel whether it would take the statements.
+	check(ctx context.Context, text []byte) error
+
+	// version returns what nft says of itself.
+	version(ctx context.Context) (string, error)
 }
 
 // A kernel reads nftables without nft.
 type kernel interface {
+	// release returns the version of the kernel, as in "6.1.0-13-amd64".
+	release() (string, error)
+
 	// generation returns a number that every commit by anybody changes.
 	generation() (uint32, error)
 
@@ -51,6 +63,9 @@ type kernel interface {
 
 	// elements returns the elements of a box.
 	elements(f *family, table string, b box) ([]element, error)
+
+	// element returns one element of a box by its key; ok is false if there is none.
+	element(f *family, table string, b box, k key) (el element, ok bool, err error)
 }
 
 // contents is what a table has but elements.
@@ -70,15 +85,7 @@ func New(opts Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{opts: opts, open: openNFT, kernel: netlinkKernel{}, ports: make(map[plan.Key]*portState)}, nil
-}
-
-func openNFT() (runner, error) {
-	nft, err := knftables.New("", "", knftables.NoObjectCommentEmulation)
-	if err != nil {
-		return nil, fmt.Errorf("nftables: start: %w", err)
-	}
-	return nft, nil
+	return &Backend{opts: opts, runner: nftProgram{path: opts.NFT}, kernel: netlinkKernel{}, ports: make(map[plan.Key]*portState)}, nil
 }
 
 // LastStats returns what the last Sync or Cleanup did.
@@ -133,14 +140,10 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	b.last.Full = full
 	b.layout = next
 	var items []*item
-	var err error
 	if full {
-		items, err = b.adopt(d.New)
+		items = b.adopt(d.New)
 	} else {
 		items = b.changes(d)
-	}
-	if err != nil {
-		return err
 	}
 	w := &writer{Backend: b, ctx: ctx, now: time.Now(), bad: make(map[plan.Key]error)}
 	if err := w.writeAll(items); err != nil {
@@ -162,13 +165,6 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 
 // start opens nft and chooses the families.
 func (b *Backend) start(ctx context.Context) error {
-	if b.runner == nil {
-		r, err := b.open()
-		if err != nil {
-			return err
-		}
-		b.runner = r
-	}
 	if b.tables == nil {
 		usable, err := b.usableFamilies(ctx)
 		if err != nil {
@@ -185,27 +181,32 @@ func (b *Backend) start(ctx context.Context) error {
 }
 
 // usableFamilies returns the families that the options name, or those in which the
-// kernel accepts our base chains.
+// kernel has all that the rules need.
 func (b *Backend) usableFamilies(ctx context.Context) ([]*family, error) {
+	if b.opts.Families != nil {
+		return b.wanted(), nil
+	}
 	var usable []*family
 	var errs []error
-	for _, f := range families() {
-		if b.opts.Families != nil {
-			if slices.Contains(b.opts.Families, f.ip) {
-				usable = append(usable, f)
-			}
-			continue
-		}
-		if err := b.tryFamily(ctx, f); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", f.ip, err))
+	for _, f := range b.wanted() {
+		if err := b.probeFeatures(ctx, f); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		usable = append(usable, f)
 	}
 	if len(usable) == 0 {
-		return nil, fmt.Errorf("nftables: start: no usable family: %w", errors.Join(errs...))
+		return nil, fmt.Errorf("nftables: start: %w", errors.Join(errs...))
 	}
+	b.unusable = errors.Join(errs...)
 	return usable, nil
+}
+
+// wanted returns the families that the options name, both if they name none.
+func (b *Backend) wanted() []*family {
+	return slices.DeleteFunc(families(), func(f *family) bool {
+		return b.opts.Families != nil && !slices.Contains(b.opts.Families, f.ip)
+	})
 }
 
 // tableOf returns the table of a family, nil if the family is not in use.
@@ -226,7 +227,7 @@ func (b *Backend) changes(d *plan.Delta) []*item {
 			i := &item{table: t, kind: baseItem, before: &program{elements: t.config}, after: t.base(b.layout, d.New)}
 			i.config = i.after.elements
 			i.trim()
-			items = append(items, i)
+			items = append(append(items, i), t.common(b.layout)...)
 		}
 	}
 	for _, c := range d.Changes {

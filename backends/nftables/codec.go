@@ -82,9 +82,8 @@ func (f *family) decodeDst(data []byte) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a, binary.BigEndian.Uint16(data[n:])), nil
 }
 
-// encodeKey is the reverse of decodeKey for boxes without ranges.
-func (f *family) encodeKey(b box, k key) []byte {
-	var out []byte
+// encodeKey is the reverse of decodeKey. Low and high are equal but for a range.
+func (f *family) encodeKey(b box, k key) (low, high []byte) {
 	for _, fd := range b.key {
 		word := make([]byte, 4)
 		switch fd {
@@ -97,9 +96,20 @@ func (f *family) encodeKey(b box, k key) []byte {
 		case fieldSlot, fieldID:
 			binary.NativeEndian.PutUint32(word, k.n)
 		case fieldPrefix:
-			word = k.src.Addr().AsSlice()
+			first, last := bounds(k.src)
+			low, high = append(low, first...), append(high, last...)
+			continue
 		}
-		out = append(out, word...)
+		low, high = append(low, word...), append(high, word...)
 	}
-	return out
+	return low, high
+}
+
+// bounds returns the first and last address of a prefix.
+func bounds(p netip.Prefix) (first, last []byte) {
+	first, last = p.Masked().Addr().AsSlice(), p.Masked().Addr().AsSlice()
+	for i := p.Bits(); i < len(last)*8; i++ {
+		last[i/8] |= 0x80 >> (i % 8)
+	}
+	return first, last
 }

@@ -29,9 +29,14 @@ func newLayout(o Options, p *plan.Plan) *layout {
 	cfg := p.Config()
 	l := &layout{
 		table: o.Table, mark: o.MasqueradeMark, affinityClients: o.AffinityClients, node: cfg.Node.Name,
-		podInterfaces: cfg.PodInterfaces, detectsPods: len(cfg.PodInterfaces)+len(cfg.Node.PodCIDRs) > 0,
 		anyNodePort: make(map[corev1.IPFamily]bool),
 	}
+	for _, name := range cfg.PodInterfaces {
+		if usableInterface(name) {
+			l.podInterfaces = append(l.podInterfaces, name)
+		}
+	}
+	l.detectsPods = len(l.podInterfaces)+len(cfg.Node.PodCIDRs) > 0
 	for _, f := range families() {
 		l.anyNodePort[f.ip] = p.NodePortAddresses(f.ip).Any
 	}
@@ -46,26 +51,37 @@ func (l *layout) sameRules(o *layout) bool {
 // base returns what the table of a family has for a plan besides its Services.
 func (f *family) base(l *layout, p *plan.Plan) *program {
 	chains := append([]chain{{name: f.marker(l)}}, f.fixedChains(l)...)
-	return &program{chains: chains, boxes: boxes(), shared: commonChains(l), elements: f.configElements(p)}
+	return &program{chains: chains, boxes: boxes(), elements: f.configElements(p)}
 }
 
-// commonChains returns the shared chains that are made with the table. SCTP is rare
-// enough to wait.
-func commonChains(l *layout) []shared {
-	var all []shared
-	for _, p := range []protocol{"tcp", "udp"} {
-		for n := 1; n <= commonSize; n++ {
-			masq := shape{letterClusterMasq, letterClusterMasq, letterClusterMasq}
-			all = append(all,
-				shared{kind: pickChain, proto: p, cluster: n},
-				shared{kind: rowChain, proto: p, cluster: n, shape: masq},
-				shared{kind: rowChain, proto: p, cluster: n, shape: masq, nodePort: true})
-			if l.detectsPods {
-				all = append(all, shared{
-					kind: rowChain, proto: p, cluster: n, shape: shape{letterCluster, letterClusterMasq, letterClusterMasq},
-				})
+// common returns the shared chains that are made with the table, in several items: a process
+// without rights outside its user namespace can send only some hundred statements at once.
+// SCTP is rare enough to wait.
+func (t *table) common(l *layout) []*item {
+	const step = 16
+	var items []*item
+	for first := 1; first <= commonSize; first += step {
+		for _, p := range []protocol{"tcp", "udp"} {
+			i := &item{table: t, kind: commonItem, before: &program{}, after: &program{}}
+			for n := first; n < first+step; n++ {
+				i.after.shared = append(i.after.shared, commonChains(l, p, n)...)
 			}
+			items = append(items, i)
 		}
+	}
+	return items
+}
+
+func commonChains(l *layout, p protocol, n int) []shared {
+	masq := shape{letterClusterMasq, letterClusterMasq, letterClusterMasq}
+	all := []shared{
+		{kind: pickChain, proto: p, cluster: n},
+		{kind: rowChain, proto: p, cluster: n, shape: masq},
+		{kind: rowChain, proto: p, cluster: n, shape: masq, nodePort: true},
+	}
+	if l.detectsPods {
+		byOrigin := shape{letterCluster, letterClusterMasq, letterClusterMasq}
+		all = append(all, shared{kind: rowChain, proto: p, cluster: n, shape: byOrigin})
 	}
 	return all
 }

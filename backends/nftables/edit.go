@@ -1,10 +1,6 @@
 package nftables
 
-import (
-	"time"
-
-	"sigs.k8s.io/knftables"
-)
+import "time"
 
 // An edit collects what a transaction does to one table, and in which order the
 // kernel can take it: names before their users, elements last, removals after that.
@@ -133,91 +129,79 @@ func (e *edit) count(id elementID, n int) {
 }
 
 // write puts the edits of all tables into one transaction.
-func write(tx *knftables.Transaction, edits []*edit) {
-	for _, step := range []func(*edit, *knftables.Transaction){
+func write(tx *transaction, edits []*edit) {
+	for _, step := range []func(*edit, script){
 		(*edit).writeTable, (*edit).writeNames, (*edit).writeRules,
 		(*edit).writeRemovals, (*edit).writeAdditions, (*edit).writeDrops,
 	} {
 		for _, e := range edits {
-			step(e, tx)
+			step(e, script{tx: tx, f: e.t.family, table: e.l.table})
 		}
 	}
 }
 
-func (e *edit) writeTable(tx *knftables.Transaction) {
-	t := &knftables.Table{Family: e.t.nft, Name: e.l.table}
+func (e *edit) writeTable(s script) {
 	if e.replace {
-		tx.Add(t) // deleting what is not there would fail
-		tx.Delete(t)
+		s.tableItself(add) // deleting what is not there would fail
+		s.tableItself(remove)
 	}
 	if e.create || e.replace {
-		tx.Add(t)
+		s.tableItself(add)
 	}
 }
 
-func (e *edit) writeNames(tx *knftables.Transaction) {
+func (e *edit) writeNames(s script) {
 	for _, b := range e.boxes {
-		tx.Add(e.t.object(e.l.table, b))
+		s.box(add, b)
 	}
 	for _, c := range e.chains {
 		if _, there := e.t.chains[c.name]; !there {
-			tx.Add(e.chainObject(c))
+			s.chain(add, c)
 		}
 	}
 }
 
-func (e *edit) chainObject(c chain) *knftables.Chain {
-	o := &knftables.Chain{Family: e.t.nft, Table: e.l.table, Name: c.name}
-	if c.hook != nil {
-		o.Type, o.Hook, o.Priority = &c.hook.kind, &c.hook.hook, &c.hook.priority
-	}
-	return o
-}
-
-func (e *edit) writeRules(tx *knftables.Transaction) {
+func (e *edit) writeRules(s script) {
 	for _, c := range e.chains {
 		if _, there := e.t.chains[c.name]; there {
-			tx.Flush(&knftables.Chain{Family: e.t.nft, Table: e.l.table, Name: c.name})
+			s.chain(flush, c)
 		}
 		for _, r := range c.rules {
-			tx.Add(&knftables.Rule{
-				Family: e.t.nft, Table: e.l.table, Chain: c.name, Rule: r, Comment: knftables.PtrTo(ruleHash(r)),
-			})
+			s.rule(c.name, r)
 		}
 	}
 }
 
-func (e *edit) writeRemovals(tx *knftables.Transaction) {
+func (e *edit) writeRemovals(s script) {
 	for _, id := range e.removedOrder {
 		if want, ok := e.added[id]; !ok || want != e.removed[id] {
-			e.writeElement(tx.Delete, e.removed[id], false)
+			e.writeElement(s, remove, e.removed[id])
 		}
 	}
 	for _, id := range e.countOrder {
 		if have := e.t.counted[id]; have.present && have.wanted+e.counts[id] <= 0 {
-			e.writeElement(tx.Delete, element{id: id}, false)
+			e.writeElement(s, remove, element{id: id})
 		}
 	}
 }
 
-func (e *edit) writeAdditions(tx *knftables.Transaction) {
+func (e *edit) writeAdditions(s script) {
 	for _, id := range e.addedOrder {
 		if have, ok := e.removed[id]; !ok || have != e.added[id] {
-			e.writeElement(tx.Add, e.added[id], true)
+			e.writeElement(s, add, e.added[id])
 		}
 	}
 	for _, id := range e.countOrder {
 		if have := e.t.counted[id]; !have.present && have.wanted+e.counts[id] > 0 {
-			e.writeElement(tx.Add, element{id: id}, true)
+			e.writeElement(s, add, element{id: id})
 		}
 	}
 }
 
 // writeElement leaves out the elements of boxes that go: they go with them.
-func (e *edit) writeElement(op func(knftables.Object), el element, withValue bool) {
-	b, ok := e.boxOf(el.id.box)
-	if ok {
-		op(e.t.element(e.l.table, b, el, withValue))
+func (e *edit) writeElement(s script, v verb, el element) {
+	if b, ok := e.boxOf(el.id.box); ok {
+		s.element(v, b, el)
 	}
 }
 
@@ -240,12 +224,12 @@ func (e *edit) boxOf(name string) (box, bool) {
 
 // writeDrops flushes the chains that go, deletes the boxes, and leaves the chains
 // for later: before Linux 6.2 an element holds its chain until after the commit.
-func (e *edit) writeDrops(tx *knftables.Transaction) {
+func (e *edit) writeDrops(s script) {
 	for _, name := range e.goneChains {
-		tx.Flush(&knftables.Chain{Family: e.t.nft, Table: e.l.table, Name: name})
+		s.chain(flush, chain{name: name})
 	}
 	for _, b := range e.goneBoxes {
-		tx.Delete(e.t.object(e.l.table, b))
+		s.box(remove, b)
 	}
 }
 

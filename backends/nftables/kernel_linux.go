@@ -83,6 +83,14 @@ func (a attributes) uint32(t uint16) uint32 {
 
 func textAttr(t int, s string) *nl.RtAttr { return nl.NewRtAttr(t, nl.ZeroTerminated(s)) }
 
+func (netlinkKernel) release() (string, error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "", fmt.Errorf("nftables: read kernel version: %w", err)
+	}
+	return unix.ByteSliceToString(u.Release[:]), nil
+}
+
 func (netlinkKernel) generation() (uint32, error) {
 	answers, err := request(unix.NFT_MSG_GETGEN, 0, unix.AF_UNSPEC)
 	if err != nil {
@@ -133,10 +141,10 @@ func chainHook(a attributes) string {
 	at := parse(raw)
 	number := at.uint32(unix.NFTA_HOOK_HOOKNUM)
 	if int(number) >= len(hooks) {
-		return hookPrint(a.text(unix.NFTA_CHAIN_TYPE), strconv.Itoa(int(number)), "")
+		return hookPrint(hook{kind: a.text(unix.NFTA_CHAIN_TYPE), at: strconv.Itoa(int(number))})
 	}
 	priority := strconv.Itoa(int(int32(at.uint32(unix.NFTA_HOOK_PRIORITY))))
-	return hookPrint(a.text(unix.NFTA_CHAIN_TYPE), hooks[number], priority)
+	return hookPrint(hook{a.text(unix.NFTA_CHAIN_TYPE), hooks[number], priority})
 }
 
 func (c *contents) readRules(f *family, table string) error {
@@ -202,6 +210,33 @@ func (netlinkKernel) elements(f *family, table string, b box) ([]element, error)
 		return nil, fmt.Errorf("nftables: read elements of %s %s %s: %w", f.nft, table, b.name, err)
 	}
 	return out, nil
+}
+
+func (netlinkKernel) element(f *family, table string, b box, k key) (element, bool, error) {
+	low, high := f.encodeKey(b, k)
+	one := nl.NewRtAttr(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, nil)
+	one.AddRtAttr(unix.NFTA_SET_ELEM_KEY|unix.NLA_F_NESTED, nl.NewRtAttr(unix.NFTA_DATA_VALUE, low).Serialize())
+	if b.interval {
+		one.AddRtAttr(nftaSetElemKeyEnd|unix.NLA_F_NESTED, nl.NewRtAttr(unix.NFTA_DATA_VALUE, high).Serialize())
+	}
+	keys := nl.NewRtAttr(unix.NFTA_SET_ELEM_LIST_ELEMENTS|unix.NLA_F_NESTED, nil)
+	keys.AddChild(one)
+	answers, err := request(unix.NFT_MSG_GETSETELEM, 0, nfProto(f),
+		textAttr(unix.NFTA_SET_ELEM_LIST_TABLE, table), textAttr(unix.NFTA_SET_ELEM_LIST_SET, b.name), keys)
+	if errors.Is(err, unix.ENOENT) {
+		return element{}, false, nil
+	}
+	if err == nil && len(answers) == 1 {
+		var out []element
+		out, err = f.decodeElements(b, list(answers[0][unix.NFTA_SET_ELEM_LIST_ELEMENTS]))
+		if len(out) == 1 {
+			return out[0], true, err
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("nftables: read element of %s %s %s: %w", f.nft, table, b.name, err)
+	}
+	return element{}, false, err
 }
 
 // list reads a nested list, whose members all have one type.

@@ -14,3 +14,9 @@ func unsupported() error {
 func (netlinkKernel) generation() (uint32, error)                      { return 0, unsupported() }
 func (netlinkKernel) read(*family, string) (*contents, error)          { return nil, unsupported() }
 func (netlinkKernel) elements(*family, string, box) ([]element, error) { return nil, unsupported() }
+
+func (netlinkKernel) element(*family, string, box, key) (element, bool, error) {
+	return element{}, false, unsupported()
+}
+
+func (netlinkKernel) release() (string, error) { return "", unsupported() }

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/knftables"
 )
 
 // layoutVersion is part of the marker chain's name. Raise it when the meaning of
@@ -69,7 +68,7 @@ func protocols() []protocol { return []protocol{"tcp", "udp", "sctp"} }
 // A family is one of the two tables and what differs between them.
 type family struct {
 	ip       corev1.IPFamily
-	nft      knftables.Family
+	nft      string // as nft spells it
 	addrType string // of a set's key
 	unserved []netip.Prefix
 }
@@ -77,11 +76,11 @@ type family struct {
 func families() []*family {
 	return []*family{
 		{
-			ip: corev1.IPv4Protocol, nft: knftables.IPv4Family, addrType: "ipv4_addr",
+			ip: corev1.IPv4Protocol, nft: "ip", addrType: "ipv4_addr",
 			unserved: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16")},
 		},
 		{
-			ip: corev1.IPv6Protocol, nft: knftables.IPv6Family, addrType: "ipv6_addr",
+			ip: corev1.IPv6Protocol, nft: "ip6", addrType: "ipv6_addr",
 			unserved: []netip.Prefix{netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fe80::/10")},
 		},
 	}
@@ -189,9 +188,9 @@ type elementID struct {
 
 // A hook makes a chain a base chain.
 type hook struct {
-	kind     knftables.BaseChainType
-	hook     knftables.BaseChainHook
-	priority knftables.BaseChainPriority
+	kind     string // nat or filter
+	at       string // prerouting, …
+	priority string // a number
 }
 
 // A chain is a chain with its rules as text.

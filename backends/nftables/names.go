@@ -21,7 +21,7 @@ func ruleHash(rule string) string { return hashText(rule) }
 func (c chain) print() string {
 	parts := make([]string, 0, len(c.rules)+1)
 	if c.hook != nil {
-		parts = append(parts, hookPrint(string(c.hook.kind), string(c.hook.hook), string(c.hook.priority)))
+		parts = append(parts, hookPrint(*c.hook))
 	}
 	for _, r := range c.rules {
 		parts = append(parts, ruleHash(r))
@@ -29,7 +29,7 @@ func (c chain) print() string {
 	return strings.Join(parts, " ")
 }
 
-func hookPrint(kind, hook, priority string) string { return kind + "/" + hook + "/" + priority }
+func hookPrint(h hook) string { return h.kind + "/" + h.at + "/" + h.priority }
 
 // marker names the empty chain that tells which layout a table has. Tables of another
 // layout are replaced as a whole; within one layout only differences are written.

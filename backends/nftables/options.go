@@ -30,6 +30,10 @@ type Options struct {
 	// set. The default is 0x4000; other bits are left alone.
 	MasqueradeMark uint32
 
+	// NFT is the nft program: a path, or a name to look for in PATH. The default is
+	// "nft".
+	NFT string
+
 	// Families are the IP families to program. Nil means those that the kernel
 	// can do, found out at the first Sync; see [Backend.Warnings].
 	Families []corev1.IPFamily
@@ -66,6 +70,9 @@ type Stats struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Table == "" {
 		o.Table = defaultTable
+	}
+	if o.NFT == "" {
+		o.NFT = "nft"
 	}
 	if o.MasqueradeMark == 0 {
 		o.MasqueradeMark = defaultMasqueradeMark

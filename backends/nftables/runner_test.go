@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"testing"
-
-	"sigs.k8s.io/knftables"
 )
 
 // A recorder remembers the text of every transaction, and can refuse some.
@@ -16,26 +13,20 @@ type recorder struct {
 	texts  []string
 }
 
-func (r *recorder) Run(ctx context.Context, tx *knftables.Transaction) error {
-	text := tx.String()
-	r.texts = append(r.texts, text)
+func (r *recorder) run(ctx context.Context, text []byte) error {
+	r.texts = append(r.texts, string(text))
 	if r.refuse != nil {
-		if err := r.refuse(text); err != nil {
+		if err := r.refuse(string(text)); err != nil {
 			return err
 		}
 	}
-	return r.runner.Run(ctx, tx)
+	return r.runner.run(ctx, text)
 }
 
 // record makes a backend tell what it runs.
 func record(b *Backend) *recorder {
-	r := &recorder{}
-	open := b.open
-	b.open = func() (runner, error) {
-		inner, err := open()
-		r.runner = inner
-		return r, err
-	}
+	r := &recorder{runner: b.runner}
+	b.runner = r
 	return r
 }
 
@@ -51,8 +42,7 @@ func refuseIf(part string) func(string) error {
 	}
 }
 
-func (r *recorder) last(tb testing.TB) string {
-	tb.Helper()
+func (r *recorder) last() string {
 	if len(r.texts) == 0 {
 		return ""
 	}

@@ -51,5 +51,6 @@ const (
 	baseItem             // chains, boxes and configuration of an existing table
 	createItem           // the same, and the table itself
 	replaceItem          // the same, in the place of another layout
+	commonItem           // shared chains in advance
 	staleItem            // what nobody wants any more
 )

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"sigs.k8s.io/knftables"
-
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -60,10 +58,11 @@ func (w *writer) write(items []*item) error {
 	}
 	before, errBefore := w.kernel.generation()
 	err := w.commit(items)
+	after, errAfter := w.kernel.generation()
 	if err == nil {
+		w.noteCommit(before, after)
 		return nil
 	}
-	after, errAfter := w.kernel.generation()
 	if before != after || errors.Join(errBefore, errAfter, w.ctx.Err()) != nil {
 		// Somebody committed meanwhile, perhaps it was us: only reading tells.
 		return fmt.Errorf("nftables: sync: %w", err)
@@ -75,6 +74,13 @@ func (w *writer) write(items []*item) error {
 		return w.writeHalves(parts)
 	}
 	return w.giveUpAll(items, err)
+}
+
+// noteCommit keeps what is verified so if nobody else committed.
+func (w *writer) noteCommit(before, after uint32) {
+	if w.verified == before && after == before+1 {
+		w.verified = after
+	}
 }
 
 func (w *writer) writeHalves(parts [][]*item) error {
@@ -119,9 +125,11 @@ func (w *writer) giveUp(i *item, err error) error {
 	case portItem:
 		w.bad[i.key] = err
 		return nil
+	case commonItem:
+		return nil // a Service port brings the chains that it needs
 	case staleItem:
 		return fmt.Errorf("nftables: sync: remove what is not ours to keep: %w", err)
-	default:
+	default: // baseItem, createItem, replaceItem
 		i.table.broken = fmt.Errorf("family %s: %w", i.table.ip, err)
 		return nil
 	}
@@ -150,7 +158,7 @@ func (w *writer) commit(items []*item) error {
 		}
 		edits = append(edits, e)
 	}
-	tx := w.runner.NewTransaction()
+	tx := &transaction{}
 	write(tx, edits)
 	if err := w.run(tx); err != nil {
 		return err
@@ -162,15 +170,14 @@ func (w *writer) commit(items []*item) error {
 	return nil
 }
 
-func (w *writer) run(tx *knftables.Transaction) error {
-	if tx.NumOperations() == 0 {
+func (w *writer) run(tx *transaction) error {
+	if tx.statements == 0 {
 		return nil
 	}
-	// A killed nft leaves open whether it committed.
-	if err := w.runner.Run(context.WithoutCancel(w.ctx), tx); err != nil {
+	if err := w.runner.run(w.ctx, tx.text.Bytes()); err != nil {
 		return err
 	}
-	w.last.Statements += tx.NumOperations()
+	w.last.Statements += tx.statements
 	w.last.Transactions++
 	return nil
 }
@@ -221,12 +228,12 @@ func (w *writer) bury() {
 // deleteChains deletes chains in one transaction. One that is gone already is none to
 // try again.
 func (w *writer) deleteChains(t *table, names ...string) error {
-	tx := w.runner.NewTransaction()
+	tx := &transaction{}
 	for _, name := range names {
-		tx.Delete(&knftables.Chain{Family: t.nft, Table: w.layout.table, Name: name})
+		script{tx: tx, f: t.family, table: w.layout.table}.chain(remove, chain{name: name})
 	}
 	err := w.run(tx)
-	if err != nil && !(len(names) == 1 && knftables.IsNotFound(err)) {
+	if err != nil && !(len(names) == 1 && errors.Is(err, errNotFound)) {
 		return err
 	}
 	for _, name := range names {
