@@ -61,8 +61,22 @@ func sizes(b *testing.B, run func(b *testing.B, n int)) {
 	}
 }
 
+// TestOneChangeCostsTheSame counts allocations, which unlike times are the same
+// on every machine: each level of a tree is one.
+func TestOneChangeCostsTheSame(t *testing.T) {
+	allocs := func(n int) float64 {
+		p, _ := plan.New(benchConfig()).Update(cluster(n))
+		next := endpointsOf(77, endpointsPerService-1)
+		return testing.AllocsPerRun(10, func() { p.Update(onlySet("ns77/svc77", next)) })
+	}
+	if few, many := allocs(300), allocs(5_000); many > 1.5*few {
+		t.Errorf("one endpoint of 5,000 Services costs %v allocations, of 300 %v", many, few)
+	}
+}
+
 func BenchmarkCold(b *testing.B) {
 	sizes(b, func(b *testing.B, n int) {
+		b.Helper()
 		in, empty := cluster(n), plan.New(benchConfig())
 		for b.Loop() {
 			empty.Update(in)
@@ -72,6 +86,7 @@ func BenchmarkCold(b *testing.B) {
 
 func BenchmarkOneEndpoint(b *testing.B) {
 	sizes(b, func(b *testing.B, n int) {
+		b.Helper()
 		in := cluster(n)
 		p, _ := plan.New(benchConfig()).Update(in)
 		const i = 77
@@ -87,6 +102,7 @@ func BenchmarkOneEndpoint(b *testing.B) {
 
 func BenchmarkNoChange(b *testing.B) {
 	sizes(b, func(b *testing.B, n int) {
+		b.Helper()
 		in := cluster(n)
 		cfg := benchConfig()
 		p, _ := plan.New(cfg).Update(in)
@@ -98,6 +114,7 @@ func BenchmarkNoChange(b *testing.B) {
 
 func BenchmarkConfigChange(b *testing.B) {
 	sizes(b, func(b *testing.B, n int) {
+		b.Helper()
 		a, z := benchConfig(), benchConfig()
 		z.Node.Zone = "z2"
 		p, _ := plan.New(a).Update(cluster(n))

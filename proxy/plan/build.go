@@ -34,7 +34,7 @@ func (p *Plan) ownedBy(svc *service.Service) []siteClaim {
 		return first.owner != c.owner || first.kind != c.kind || c.nodePort && !p.rules.of(c.family()).nodePorts
 	})
 	slices.SortFunc(own, func(a, b siteClaim) int {
-		return cmp.Or(a.key().Compare(b.key()), cmp.Compare(a.kind, b.kind), a.site.Compare(b.site))
+		return cmp.Or(a.key().Compare(b.key()), cmp.Compare(a.kind, b.kind), a.Compare(b.site))
 	})
 	return own
 }
@@ -51,7 +51,7 @@ func (p *Plan) buildPort(svc *service.Service, own []siteClaim, set *endpoints.S
 		Ext:                 svc.Ext,
 	}
 	policy := svc.Policy(own[0].port, port.Family)
-	any := port.choose(set, p.rules.node, policy)
+	usable := port.choose(set, p.rules.node, policy)
 	for i, c := range own {
 		f := Frontend{Kind: c.kind, Port: c.site.port}
 		if c.kind != NodePort {
@@ -64,7 +64,7 @@ func (p *Plan) buildPort(svc *service.Service, own []siteClaim, set *endpoints.S
 		if c.kind == ClusterIP {
 			local = policy.InternalLocal
 		}
-		f.Actions = p.rules.actions(row{c.kind, port.Family, local, any, len(port.Local) > 0})
+		f.Actions = p.rules.actions(row{c.kind, port.Family, local, usable, len(port.Local) > 0})
 		port.Frontends[i] = f
 	}
 	return port
@@ -72,7 +72,7 @@ func (p *Plan) buildPort(svc *service.Service, own []siteClaim, set *endpoints.S
 
 // choose fills in the endpoints. It returns false if none can be used from anywhere.
 func (p *Port) choose(set *endpoints.Set, node topology.Node, policy service.Policy) (usable bool) {
-	all := set.Get(endpoints.Key{Port: p.Key.Port, Protocol: p.Protocol, Family: p.Family})
+	all := set.Get(endpoints.Key{Port: p.Port, Protocol: p.Protocol, Family: p.Family})
 	sel := topology.Select(all, node, policy)
 	p.Cluster, p.Local, p.Reachable = sel.Cluster, sel.Local, sel.Reachable
 	p.Mode, p.Reason = sel.Mode, sel.Reason
@@ -94,7 +94,7 @@ type row struct {
 	kind   FrontendKind
 	family corev1.IPFamily
 	local  bool // the policy for this kind of frontend is Local
-	any    bool // some endpoint can be used from somewhere
+	usable bool // some endpoint can be used from somewhere
 	here   bool // the local pool has endpoints
 }
 
@@ -119,7 +119,7 @@ func (r *rules) decide(t row) [NumOrigins]Action {
 	)
 	internal := t.kind == ClusterIP
 	switch {
-	case !t.any:
+	case !t.usable:
 		return [NumOrigins]Action{FromPod: reject, FromNode: reject, FromOutside: reject}
 	case internal && t.local && !t.here:
 		return [NumOrigins]Action{FromPod: drop, FromNode: drop, FromOutside: drop}

@@ -101,7 +101,7 @@ func claimsOf(svc *service.Service) []siteClaim {
 		}
 	}
 	slices.SortFunc(list, func(a, b siteClaim) int {
-		return cmp.Or(a.site.Compare(b.site), a.compare(b.claim))
+		return cmp.Or(a.Compare(b.site), a.compare(b.claim))
 	})
 	return slices.CompactFunc(list, func(a, b siteClaim) bool { return a.site == b.site })
 }

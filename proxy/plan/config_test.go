@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/vipkit/vipkit/proxy/plan"
@@ -64,22 +65,13 @@ func TestConfigChange(t *testing.T) {
 				t.Errorf("diff is config %t, ports %q; want %t, %q", d.Config, keys(d.Ports), tt.config, tt.ports)
 			}
 			for port := range p.All() {
-				if same := before.Port(port.Key) == port; same == contains(d.Ports, port.Key) {
+				if same := before.Port(port.Key) == port; same == slices.Contains(d.Ports, port.Key) {
 					t.Errorf("%s: same pointer %t, in the diff %t", port.PortName, same, !same)
 				}
 			}
 			checkPackets(t, p, tt.want)
 		})
 	}
-}
-
-func contains(list []plan.Key, k plan.Key) bool {
-	for _, o := range list {
-		if o == k {
-			return true
-		}
-	}
-	return false
 }
 
 // TestZoneComesLate goes through the steps of #37 without any other event.

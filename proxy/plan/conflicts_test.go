@@ -140,7 +140,7 @@ func TestTakeOver(t *testing.T) {
 func keys(list []plan.Key) string {
 	words := make([]string, len(list))
 	for i, k := range list {
-		words[i] = k.PortName.String()
+		words[i] = k.String()
 	}
 	return strings.Join(words, " ")
 }

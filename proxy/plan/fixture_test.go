@@ -70,14 +70,14 @@ func svc(changes ...func(*service.Service)) *service.Service {
 
 // Changes for svc.
 func name(n string) func(*service.Service) { return func(s *service.Service) { s.Name = named(n) } }
+
 func clusterIP(a string) func(*service.Service) {
 	return func(s *service.Service) { s.IPv4.ClusterIP = addr(a) }
 }
+
 func nodePort(n uint16) func(*service.Service) {
 	return func(s *service.Service) { s.Ports[0].NodePort = n }
 }
-func internalLocal(s *service.Service)     { s.InternalLocal = true }
-func externalLocal(s *service.Service)     { s.ExternalLocal = true }
 func dualStack(s *service.Service)         { s.IPv6.ClusterIP = addr("fd00:96::10") }
 func port(n uint16) func(*service.Service) { return func(s *service.Service) { s.Ports[0].Port = n } }
 func proto(p corev1.Protocol) func(*service.Service) {

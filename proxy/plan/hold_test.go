@@ -23,15 +23,18 @@ func TestHold(t *testing.T) {
 		{"a removed ClusterIP stays one", only("ns1/b", nil), []plan.Key{kb}, map[string]string{"P 10.96.0.102:81": "reject"}},
 		{"a new ClusterIP is none yet", input(rival(3, "new")), []plan.Key{kn}, map[string]string{"P 10.96.0.103:81": "pass"}},
 		{
-			"an address that another port took stays there", input(rival(1, "a"), rival(2, "b", shared)), []plan.Key{ka},
+			"an address that another port took stays there", input(rival(1, "a"), rival(2, "b", shared)),
+			[]plan.Key{ka},
 			map[string]string{"P 10.96.0.101:80": "a", "X 5.5.5.5:80": "b masq"},
 		},
 		{
-			"an address that a new version took and lost again", input(rival(1, "a"), rival(2, "b", shared)), []plan.Key{kb},
+			"an address that a new version took and lost again", input(rival(1, "a"), rival(2, "b", shared)),
+			[]plan.Key{kb},
 			map[string]string{"X 5.5.5.5:80": "pass", "P 10.96.0.102:80": "b"},
 		},
 		{
-			"both sides of a move", input(rival(1, "a"), rival(2, "b", shared)), []plan.Key{ka, kb},
+			"both sides of a move", input(rival(1, "a"), rival(2, "b", shared)),
+			[]plan.Key{ka, kb},
 			map[string]string{"X 5.5.5.5:80": "a masq", "P 10.96.0.102:80": "b"},
 		},
 		{"a port whose only address was taken is gone", input(rival(9, "a"), rival(1, "b")), []plan.Key{ka}, map[string]string{"P 10.96.0.101:80": "b", "P 10.96.0.109:80": "pass"}},

@@ -49,7 +49,7 @@ type entry struct {
 }
 
 func (e *entry) find(k Key) (int, bool) {
-	return slices.BinarySearchFunc(e.ports, k, func(p *Port, k Key) int { return p.Key.Compare(k) })
+	return slices.BinarySearchFunc(e.ports, k, func(p *Port, k Key) int { return p.Compare(k) })
 }
 
 // New returns the Plan of a node without Services.

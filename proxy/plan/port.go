@@ -143,9 +143,9 @@ func (p *Port) Endpoints(pool Pool) []*endpoints.Endpoint {
 		return p.Cluster
 	case LocalPool:
 		return p.Local
-	default:
-		return nil
+	case NoPool:
 	}
+	return nil
 }
 
 // A Conflict is a claim for an address that another Service port has.

@@ -119,7 +119,7 @@ func checkPlan(t *testing.T, p *plan.Plan, in plan.Input) {
 
 func checkPort(t *testing.T, port *plan.Port, set *endpoints.Set) {
 	t.Helper()
-	known := set.Get(endpoints.Key{Port: port.PortName.Port, Protocol: port.Protocol, Family: port.Family})
+	known := set.Get(endpoints.Key{Port: port.Port, Protocol: port.Protocol, Family: port.Family})
 	for _, list := range [][]*endpoints.Endpoint{port.Cluster, port.Local, port.Reachable, port.Serving} {
 		if !slices.IsSortedFunc(list, endpoints.Compare) {
 			t.Errorf("endpoints of %s are not sorted: %v", port.PortName, list)

@@ -211,8 +211,8 @@ func TestTwins(t *testing.T) {
 	t.Run("#17 the TCP port goes", func(t *testing.T) {
 		less := *twins
 		less.Ports = twins.Ports[:2]
-		p, _ := p.Update(input(&less))
-		checkPackets(t, p, map[string]string{"P 10.96.0.10:53/udp": "a", "P 10.96.0.10:53/tcp": "reject", "P 10.96.0.10:53/sctp": "c"})
+		after, _ := p.Update(input(&less))
+		checkPackets(t, after, map[string]string{"P 10.96.0.10:53/udp": "a", "P 10.96.0.10:53/tcp": "reject", "P 10.96.0.10:53/sctp": "c"})
 	})
 	t.Run("#28 one address, two ports", func(t *testing.T) {
 		x, y := endpoint("a R", v4), endpoint("a R", v4)

@@ -118,34 +118,42 @@ func (u *update) setEndpoints(name svcName, set *endpoints.Set) {
 
 // moveClaims replaces the claims of one Service. Both lists are sorted by site.
 func (u *update) moveClaims(before, after []siteClaim) {
-	for len(before) > 0 || len(after) > 0 {
-		switch c := compareFirst(before, after); {
-		case c < 0:
-			u.dropClaim(before[0])
-			before = before[1:]
-		case c > 0:
-			u.addClaim(after[0])
-			after = after[1:]
-		default:
-			if before[0] != after[0] {
-				u.dropClaim(before[0])
-				u.addClaim(after[0])
-			}
-			before, after = before[1:], after[1:]
+	join(before, after, func(a, b siteClaim) int { return a.Compare(b.site) }, func(b, a *siteClaim) {
+		if b != nil && a != nil && *b == *a {
+			return
 		}
-	}
+		if b != nil {
+			u.dropClaim(*b)
+		}
+		if a != nil {
+			u.addClaim(*a)
+		}
+	})
 }
 
-// compareFirst compares the first sites of two lists, not both empty; an empty
-// list comes last.
-func compareFirst(a, b []siteClaim) int {
-	switch {
-	case len(b) == 0:
-		return -1
-	case len(a) == 0:
-		return 1
-	default:
-		return a[0].site.Compare(b[0].site)
+// join walks over two sorted lists at once and visits the elements that belong
+// together; one of them is nil where a list has none.
+func join[T any](before, after []T, compare func(T, T) int, visit func(b, a *T)) {
+	for i, j := 0, 0; i < len(before) || j < len(after); {
+		var c int
+		switch {
+		case i == len(before):
+			c = 1
+		case j == len(after):
+			c = -1
+		default:
+			c = compare(before[i], after[j])
+		}
+		var b, a *T
+		if c <= 0 {
+			b = &before[i]
+			i++
+		}
+		if c >= 0 {
+			a = &after[j]
+			j++
+		}
+		visit(b, a)
 	}
 }
 
@@ -198,8 +206,8 @@ func (u *update) computeService(name svcName, old *entry) {
 	if old == nil {
 		return
 	}
-	e := entry{svc: old.svc, set: old.set}
-	e.ports = u.mergePorts(old.ports, u.buildPorts(e.svc, e.set))
+	e := entry{svc: old.svc, set: old.set, ports: u.buildPorts(old.svc, old.set)}
+	u.mergePorts(old.ports, e.ports)
 	e.health = buildHealth(e.svc, e.set, u.cfg.Node.Name)
 	if equalHealth(old.health, e.health) {
 		e.health = old.health
@@ -213,40 +221,21 @@ func (u *update) computeService(name svcName, old *entry) {
 	u.services.set(u.edit, name, &e)
 }
 
-// mergePorts returns after with the old port wherever it is equal, and takes down
-// the others. Both lists are sorted.
-func (u *update) mergePorts(before, after []*Port) []*Port {
-	for i := 0; len(before) > 0 || i < len(after); {
-		c := compareKeys(before, after[i:])
+// mergePorts puts the old port in the place of each in after that is equal, and
+// takes down the others. Both lists are sorted.
+func (u *update) mergePorts(before, after []*Port) {
+	join(before, after, func(a, b *Port) int { return a.Compare(b.Key) }, func(b, a **Port) {
 		switch {
-		case c < 0:
-			u.changed(before[0], nil)
-		case c > 0:
-			u.changed(nil, after[i])
-		case before[0].equal(after[i]):
-			after[i] = before[0]
+		case a == nil:
+			u.changed(*b, nil)
+		case b == nil:
+			u.changed(nil, *a)
+		case (*b).equal(*a):
+			*a = *b
 		default:
-			u.changed(before[0], after[i])
+			u.changed(*b, *a)
 		}
-		if c <= 0 {
-			before = before[1:]
-		}
-		if c >= 0 {
-			i++
-		}
-	}
-	return after
-}
-
-func compareKeys(a, b []*Port) int {
-	switch {
-	case len(b) == 0:
-		return -1
-	case len(a) == 0:
-		return 1
-	default:
-		return a[0].Key.Compare(b[0].Key)
-	}
+	})
 }
 
 // changed takes down that a port of the Plan is replaced; one of them may be nil.

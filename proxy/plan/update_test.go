@@ -28,7 +28,7 @@ func frontends(p *plan.Plan) string {
 	var lines []string
 	for port := range p.All() {
 		for _, f := range port.Frontends {
-			lines = append(lines, fmt.Sprintf("%s/%s=%s", &f, port.Protocol, port.PortName.Port))
+			lines = append(lines, fmt.Sprintf("%s/%s=%s", &f, port.Protocol, port.Port))
 		}
 	}
 	slices.Sort(lines)
@@ -77,20 +77,20 @@ func TestReplacedInOneBatch(t *testing.T) {
 	old := svc(created(1))
 	p := build(config(), old, eps("a R"))
 	t.Run("#19 same name", func(t *testing.T) {
-		p, _ := p.Update(only("ns1/svc1", svc(created(9))))
-		checkPackets(t, p, map[string]string{"P 10.96.0.10:80": "a"})
+		again, _ := p.Update(only("ns1/svc1", svc(created(9))))
+		checkPackets(t, again, map[string]string{"P 10.96.0.10:80": "a"})
 	})
 	t.Run("#19 another name takes the address", func(t *testing.T) {
 		in := input(svc(name("ns1/new"), created(9)), eps("b R"))
 		in.Services[old.Name] = nil
-		p, _ := p.Update(in)
-		checkPackets(t, p, map[string]string{"P 10.96.0.10:80": "b"})
+		other, _ := p.Update(in)
+		checkPackets(t, other, map[string]string{"P 10.96.0.10:80": "b"})
 	})
 	t.Run("#19 the add comes before the delete", func(t *testing.T) {
-		p, _ := p.Update(input(svc(name("ns1/new"), created(9)), eps("b R")))
-		checkPackets(t, p, map[string]string{"P 10.96.0.10:80": "a"})
-		p, _ = p.Update(only("ns1/svc1", nil))
-		checkPackets(t, p, map[string]string{"P 10.96.0.10:80": "b"})
+		both, _ := p.Update(input(svc(name("ns1/new"), created(9)), eps("b R")))
+		checkPackets(t, both, map[string]string{"P 10.96.0.10:80": "a"})
+		last, _ := both.Update(only("ns1/svc1", nil))
+		checkPackets(t, last, map[string]string{"P 10.96.0.10:80": "b"})
 	})
 }
 
