@@ -1,0 +1,45 @@
+// Package backendtest is the conformance suite for data planes: it plays scenarios against any
+// [backends.Backend] and compares what happens to real packets, and what
+// [plan.Plan.Trace] says about them, with what the scenario says by hand.
+//
+//	func TestConformance(t *testing.T) {
+//		backendtest.Run(t, backendtest.Config{
+//			New: func(t *testing.T) backends.Backend { return mine.New() },
+//		})
+//	}
+//
+// Every scenario gets a network of its own (see package netlab): the node, two of its
+// pods as endpoints and one as a client, a second node with pods, and clients
+// outside. A scenario changes Services, EndpointSlices and settings of the node in
+// steps. After each step packets of every origin are sent, from new source ports: 20
+// for each endpoint, each of which must be reached at least once, and only those.
+// Checked are the endpoint, the source address that it saw, whether other packets are
+// refused or dropped, and whether clients with session affinity stay. While a step is
+// applied, connections that work before and after it are made all the time, and
+// none may be lost. After the last step a new Backend takes over what the old one
+// left, and everything is checked again; then Cleanup must take it away.
+//
+// A backend without a kernel has a method Trace(plan.Packet) plan.Trace, which is asked
+// instead of sending packets. A backend may have a method Dump(context.Context) string,
+// whose text is shown with failures. What a data plane cannot do is declared in
+// [Config.Limits]; scenarios say what happens then.
+//
+// Tests skip only where the kernel or the user's rights do not allow them, and not
+// at all if the environment variable VIPKIT_REQUIRE_KERNEL is set. Where the kernel has no
+// SCTP sockets, SCTP is loaded and traced, but not sent; if VIPKIT_REQUIRE_KERNEL contains
+// "sctp", that is a failure too.
+//
+// # Scenario files
+//
+// A scenario is a file of package [golang.org/x/tools/txtar]. Text before the first
+// section says what it is about. Sections are changes, and "expect" after them:
+//
+//	-- config --    families, protocols, zone, pod-cidrs, pod-interfaces, nodeport-addresses,
+//	                masquerade-all, service-cidrs, deny-invalid-ranges, node-addresses, listen
+//	-- objects --   Services and EndpointSlices as YAML, added or replaced
+//	-- delete --    lines of KIND NAMESPACE/NAME
+//	-- expect --    lines of FROM -> PLACE:PORT => RESULT
+//
+// Addresses have names such as client, node, a or vip, the same for both families; $vip is
+// the address in YAML, $FAMILY and $PROTOCOL are those of the variant that is played.
+package backendtest

@@ -1,0 +1,263 @@
+package backendtest
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// A line is one expectation, or something to be done between expectations.
+type line struct {
+	text string
+
+	// wait, if not 0, is how long to wait; alive, if not "", is a connection that must
+	// still be open. The other fields are then not used.
+	wait  time.Duration
+	alive string
+
+	from string
+	to   string          // name of a place, or an address
+	port uint16          // of to
+	with corev1.Protocol // "" is the variant's
+
+	verdict plan.Verdict
+
+	// pool are the endpoints that are possible, for verdict Forward; for Pass it is who
+	// answers, if anybody.
+	pool   []target
+	sticks stickiness
+
+	// passed is what becomes of a packet that is not for a Service, if nobody in pool
+	// answers.
+	passed string // "refused" or "dropped"
+
+	open    string // name to keep a connection under
+	only    Limit  // counts only for data planes without this limit
+	without Limit  // counts only for data planes with this limit
+}
+
+// A target is an expected endpoint.
+type target struct {
+	place      string
+	port       uint16 // 0 is any
+	masquerade bool
+}
+
+// stickiness says how the connections of one client are related.
+type stickiness int
+
+const (
+	spread stickiness = iota // any endpoint each time, each at least once
+	sticky                   // all go to one endpoint
+	same                     // all go to the one that the last sticky line found
+	moved                    // some client goes to another one than before
+)
+
+// parseExpect reads an expect section. Its lines are one of
+//
+//	FROM -> PLACE:PORT[/PROTOCOL] => RESULT [TAG]...
+//	wait DURATION
+//	alive NAME
+//
+// with one of these as RESULT, where ENDPOINT is PLACE[:PORT][=kept|=masqueraded]
+//
+//	[sticky|same|moved] ENDPOINT... kept|masqueraded
+//	refused
+//	dropped
+//	passes to PLACE | passes refused | passes dropped
+//
+// and these tags: [open NAME], [with LIMIT], [without LIMIT].
+func parseExpect(text string) ([]line, error) {
+	var out []line
+	var errs []error
+	for _, l := range lines(text) {
+		e, err := parseLine(l)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%q: %w", l, err))
+		}
+		out = append(out, e)
+	}
+	return out, errors.Join(errs...)
+}
+
+func parseLine(text string) (line, error) {
+	l := line{text: text}
+	var err error
+	switch fields := strings.Fields(text); fields[0] {
+	case "wait":
+		l.wait, err = time.ParseDuration(fields[len(fields)-1])
+		return l, err
+	case "alive":
+		l.alive = fields[len(fields)-1]
+		return l, nil
+	}
+	packet, result, ok := strings.Cut(text, "=>")
+	from, to, ok2 := strings.Cut(packet, "->")
+	if !ok || !ok2 {
+		return l, errors.New("want FROM -> PLACE:PORT => RESULT")
+	}
+	l.from = strings.TrimSpace(from)
+	if err := l.parseDestination(strings.TrimSpace(to)); err != nil {
+		return l, err
+	}
+	result, err = l.parseTags(result)
+	if err != nil {
+		return l, err
+	}
+	return l, l.parseResult(strings.Fields(result))
+}
+
+func (l *line) parseDestination(text string) error {
+	text, protocol, _ := strings.Cut(text, "/")
+	l.with = corev1.Protocol(protocol)
+	i := strings.LastIndexByte(text, ':')
+	if i < 0 {
+		return errors.New("no port")
+	}
+	l.to = text[:i]
+	port, err := strconv.ParseUint(text[i+1:], 10, 16)
+	l.port = uint16(port)
+	return err
+}
+
+// parseTags cuts the tags off a result.
+func (l *line) parseTags(text string) (result string, err error) {
+	result, tags, _ := strings.Cut(text, "[")
+	for tag := range strings.SplitSeq(tags, "[") {
+		key, value, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(tag), "]"), " ")
+		switch key {
+		case "":
+		case "open":
+			l.open = value
+		case "with":
+			l.only = Limit(value)
+		case "without":
+			l.without = Limit(value)
+		default:
+			return "", fmt.Errorf("unknown tag %q", key)
+		}
+	}
+	return result, nil
+}
+
+func (l *line) parseResult(words []string) error {
+	if len(words) == 0 {
+		return errors.New("no result")
+	}
+	first, last := words[0], words[len(words)-1]
+	switch first {
+	case "refused":
+		l.verdict = plan.Reject
+		return nil
+	case "dropped":
+		l.verdict = plan.Drop
+		return nil
+	case "passes":
+		l.verdict = plan.Pass
+		if len(words) == 3 {
+			l.pool = []target{{place: last}}
+		}
+		l.passed = last
+		return nil
+	}
+	l.verdict = plan.Forward
+	if i := slices.Index([]string{"sticky", "same", "moved"}, first); i >= 0 {
+		l.sticks = sticky + stickiness(i)
+		words = words[1:]
+	}
+	if last != "kept" && last != "masqueraded" {
+		return errors.New("it does not say whether the source address is kept or masqueraded")
+	}
+	for _, w := range words[:len(words)-1] {
+		t, err := parseTarget(w, last)
+		if err != nil {
+			return err
+		}
+		l.pool = append(l.pool, t)
+	}
+	if len(l.pool) == 0 {
+		return errors.New("no endpoints")
+	}
+	return nil
+}
+
+func parseTarget(text, source string) (target, error) {
+	text, own, found := strings.Cut(text, "=")
+	if found {
+		source = own
+	}
+	name, number, found := strings.Cut(text, ":")
+	t := target{place: name, masquerade: source == "masqueraded"}
+	if !found {
+		return t, nil
+	}
+	port, err := strconv.ParseUint(number, 10, 16)
+	t.port = uint16(port)
+	return t, err
+}
+
+// validate finds names that are not in the book.
+func (l *line) validate(b *book, v variant) error {
+	if l.from == "" {
+		return nil
+	}
+	if _, err := b.lookup(l.to, v.family); err != nil {
+		return err
+	}
+	if l.from != "clients" && b.hosts[l.from] == "" {
+		return fmt.Errorf("no host is called %q", l.from)
+	}
+	for _, t := range l.pool {
+		if _, err := b.lookup(t.place, v.family); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flow identifies what a line dials: lines of one flow expect something of the same
+// packets.
+func (l *line) flow() string { return fmt.Sprintf("%s>%s:%d/%s", l.from, l.to, l.port, l.with) }
+
+// A packets is what a line means in one variant.
+type packets struct {
+	host        string // that sends
+	sources     []netip.Addr
+	destination netip.AddrPort
+	protocol    corev1.Protocol
+	iface       string // of the node, on which they come in
+}
+
+func (l *line) packets(b *book, v variant) packets {
+	dst, _ := b.lookup(l.to, v.family) // validated
+	family := corev1.IPv4Protocol
+	if dst.Is6() {
+		family = corev1.IPv6Protocol
+	}
+	p := packets{destination: netip.AddrPortFrom(dst, l.port), protocol: v.protocol, host: b.hosts[l.from]}
+	if l.with != "" {
+		p.protocol = l.with
+	}
+	switch l.from {
+	case "clients":
+		p.host, p.sources = "client", clients(family)
+	case "node":
+		p.sources = []netip.Addr{b.addrs["node2"][family]}
+	default:
+		p.sources = []netip.Addr{b.addrs[l.from][family]}
+	}
+	p.iface = interfaces()[p.host]
+	return p
+}
+
+func (p packets) packet(i int) plan.Packet {
+	return plan.Packet{Source: p.sources[i], Destination: p.destination, Protocol: p.protocol, Interface: p.iface}
+}

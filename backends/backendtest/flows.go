@@ -1,0 +1,133 @@
+package backendtest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vipkit/vipkit/backends/backendtest/netlab"
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// keepOpen opens one more connection of a line that has an open tag.
+func (p *player) keepOpen(c *caller, v variant) {
+	if c.line.open == "" {
+		return
+	}
+	conn, res, err := p.lab.Open(c.probe(0, p.pace.answer))
+	if err != nil || conn == nil {
+		c.failed("open %s: %s, %v", c.line.open, res.Outcome, err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := c.line.open + " " + v.String()
+	if old := p.conns[key]; old != nil {
+		old.Close() //nolint:errcheck // it is not needed any more
+	}
+	p.conns[key] = conn
+}
+
+// checkAlive looks whether a connection that was opened in an earlier step works.
+func (p *player) checkAlive(t *testing.T, l line, v variant) {
+	t.Helper()
+	if p.lab == nil {
+		return
+	}
+	p.mu.Lock()
+	conn := p.conns[l.alive+" "+v.String()]
+	p.mu.Unlock()
+	if conn == nil {
+		return // SCTP without sockets
+	}
+	if err := conn.Ping(p.pace.answer); err != nil {
+		t.Errorf("%s: %s: %v", v, l.text, err)
+	}
+}
+
+func (p *player) closeAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close() //nolint:errcheck // they were only there to stay open
+	}
+}
+
+// traffic makes connections all the time for every flow that is forwarded before and
+// after a change. Each must reach an endpoint of one or the other pool. The function
+// that it returns ends them and reports what went wrong.
+func (p *player) traffic(t *testing.T, before, after []line) (stop func()) {
+	t.Helper()
+	done := make(chan struct{})
+	var started, ended sync.WaitGroup
+	p.each(before, func(old line, v variant) {
+		for _, l := range after {
+			if old.from == "" || old.flow() != l.flow() || old.verdict != plan.Forward || l.verdict != plan.Forward {
+				continue
+			}
+			if old.sticks != spread || l.sticks != spread || !p.sent(old, v) || !p.sent(l, v) {
+				continue
+			}
+			s := &steady{player: p, line: l, old: old, packets: l.packets(p.book, v)}
+			started.Add(1)
+			ended.Go(func() {
+				if problem := s.run(&started, done); problem != "" {
+					t.Errorf("%s: %s: during the change: %s", v, l.text, problem)
+				}
+			})
+			break
+		}
+	})
+	started.Wait()
+	return sync.OnceFunc(func() {
+		close(done)
+		ended.Wait()
+	})
+}
+
+// A steady flow is one that must work before, during and after a change.
+type steady struct {
+	*player
+
+	line, old line
+	packets   packets
+}
+
+// run makes connections until done is closed, and one more. It returns what went wrong,
+// "" if nothing.
+func (s *steady) run(started *sync.WaitGroup, done <-chan struct{}) string {
+	first := sync.OnceFunc(started.Done)
+	defer first()
+	for last := false; ; {
+		if problem := s.call(); problem != "" {
+			return problem
+		}
+		first()
+		if last {
+			return ""
+		}
+		select {
+		case <-done:
+			last = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func (s *steady) call() string {
+	probe := netlab.Probe{
+		From: s.packets.host, Source: s.packets.sources[0], Destination: s.packets.destination,
+		Protocol: s.packets.protocol, Timeout: s.pace.answer,
+	}
+	res, err := s.lab.Probe(probe)
+	switch {
+	case err != nil:
+		return err.Error()
+	case res.Outcome != netlab.Answered:
+		return fmt.Sprintf("%s: %s", describe(s.packets.packet(0)), res.Outcome)
+	case s.index(s.line.pool, res.Answer.Server) < 0 && s.index(s.old.pool, res.Answer.Server) < 0:
+		return fmt.Sprintf("%s: reached %s", describe(s.packets.packet(0)), s.name(res.Answer.Server))
+	}
+	return ""
+}

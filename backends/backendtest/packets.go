@@ -1,0 +1,279 @@
+package backendtest
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/backends/backendtest/netlab"
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+const (
+	perEndpoint = 20 // connections for each endpoint
+	perSilence  = 2  // tries that must get no answer, or be refused
+	perClient   = 4  // connections of each client with affinity
+)
+
+// A pace says how long to wait for packets in a lab.
+type pace struct {
+	answer  time.Duration // for what shall come
+	silence time.Duration // for what shall not
+}
+
+// measure finds out how fast the machine is: in an emulated one everything takes
+// longer.
+func measure(t *testing.T, lab *netlab.Lab) pace {
+	t.Helper()
+	dst := netip.MustParseAddrPort("10.200.2.9:7")
+	if err := lab.Serve(dst, corev1.ProtocolTCP); err != nil {
+		t.Fatal(err)
+	}
+	var slowest time.Duration
+	for range 5 {
+		start := time.Now()
+		res, err := lab.Probe(netlab.Probe{From: "client", Destination: dst, Protocol: corev1.ProtocolTCP})
+		if err != nil || res.Outcome != netlab.Answered {
+			t.Fatalf("the network does not work: %s, %v", res.Outcome, err)
+		}
+		slowest = max(slowest, time.Since(start))
+	}
+	return pace{answer: 10 * time.Second, silence: min(max(20*slowest, 250*time.Millisecond), 3*time.Second)}
+}
+
+// serve starts the servers that the scenario asks for itself.
+func (p *player) serve(t *testing.T) {
+	t.Helper()
+	for _, v := range p.scenario.variants {
+		if p.noSCTP && v.protocol == corev1.ProtocolSCTP {
+			continue
+		}
+		for _, text := range p.scenario.listen {
+			name, port, _ := strings.Cut(text, ":")
+			a, err := p.book.lookup(name, v.family)
+			if err != nil {
+				t.Fatal(err)
+			}
+			number, err := strconv.ParseUint(port, 10, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.serveAt(t, netip.AddrPortFrom(a, uint16(number)), v.protocol)
+		}
+	}
+}
+
+// serveEndpoints starts servers at all endpoints of the plan, whether ready or not.
+func (p *player) serveEndpoints(t *testing.T) {
+	t.Helper()
+	for port := range p.world.plan.All() {
+		for _, e := range port.Serving {
+			p.serveAt(t, e.Addr, port.Protocol)
+		}
+		for _, e := range port.Reachable {
+			p.serveAt(t, e.Addr, port.Protocol)
+		}
+	}
+}
+
+func (p *player) serveAt(t *testing.T, a netip.AddrPort, proto corev1.Protocol) {
+	t.Helper()
+	if p.lab == nil || p.noSCTP && proto == corev1.ProtocolSCTP || p.lab.Owner(a.Addr()) == "" {
+		return
+	}
+	if err := p.lab.Serve(a, proto); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// prepare returns a function that sends the packets of a line and reports what is
+// wrong. What it needs of the player, it gets now.
+func (p *player) prepare(t *testing.T, l line, v variant) func() {
+	t.Helper()
+	c := &caller{player: p, line: l, packets: l.packets(p.book, v), seen: make([]bool, len(l.pool))}
+	c.failed = func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("%s: %s: %s", v, l.text, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case l.verdict == plan.Forward && l.sticks != spread:
+		c.found = p.memory(l, v)
+		return c.callSticky
+	case l.verdict == plan.Forward:
+		return func() {
+			c.callAll(perEndpoint * len(l.pool))
+			p.keepOpen(c, v)
+		}
+	case l.verdict == plan.Pass && len(l.pool) > 0:
+		return func() { c.callAll(perSilence) }
+	default:
+		return c.callRefused
+	}
+}
+
+// memory returns the endpoints found by earlier sticky lines of the same flow.
+func (p *player) memory(l line, v variant) map[string]string {
+	key := v.String() + " " + l.flow()
+	if p.found[key] == nil {
+		p.found[key] = map[string]string{}
+	}
+	return p.found[key]
+}
+
+// A caller sends the packets of one line.
+type caller struct {
+	*player
+
+	line    line
+	packets packets
+	failed  func(format string, args ...any)
+	seen    []bool            // which endpoints of the pool were reached
+	found   map[string]string // endpoint by client, for sticky lines
+}
+
+func (c *caller) probe(i int, timeout time.Duration) netlab.Probe {
+	return netlab.Probe{
+		From: c.packets.host, Source: c.packets.sources[i%len(c.packets.sources)],
+		Destination: c.packets.destination, Protocol: c.packets.protocol, Timeout: timeout,
+	}
+}
+
+// callAll makes connections, each of which must be answered by an endpoint of the
+// pool, and all of them be reached.
+func (c *caller) callAll(n int) {
+	for i := range n {
+		if _, ok := c.call(i); !ok {
+			return
+		}
+	}
+	for i, ok := range c.seen {
+		if !ok {
+			c.failed("%d connections, and none reached %s", n, c.line.pool[i].place)
+		}
+	}
+}
+
+// call makes one connection, and returns which endpoint answered.
+func (c *caller) call(i int) (endpoint string, ok bool) {
+	probe := c.probe(i, c.pace.answer)
+	res, err := c.lab.Probe(probe)
+	switch {
+	case err != nil:
+		c.failed("%s: %v", c.sent(i), err)
+		return "", false
+	case res.Outcome != netlab.Answered:
+		c.failed("%s: %s", c.sent(i), res.Outcome)
+		return "", false
+	}
+	return c.accept(i, res.Answer)
+}
+
+// accept looks whether an answer is one of those expected.
+func (c *caller) accept(i int, a netlab.Answer) (endpoint string, ok bool) {
+	endpoint = c.name(a.Server)
+	k := c.index(c.line.pool, a.Server)
+	if k < 0 {
+		c.failed("%s: reached %s", c.sent(i), endpoint)
+		return endpoint, false
+	}
+	c.seen[k] = true
+	if w := c.wrongSource(i, c.line.pool[k], a); w != "" {
+		c.failed("%s: %s %s", c.sent(i), endpoint, w)
+		return endpoint, false
+	}
+	return endpoint, true
+}
+
+// wrongSource says what is wrong with the source address that a server saw.
+func (c *caller) wrongSource(i int, t target, a netlab.Answer) string {
+	source := c.packets.sources[i%len(c.packets.sources)]
+	peer := a.Peer.Addr()
+	node := slices.Contains(labOptions().Node, peer)
+	switch {
+	case c.line.verdict == plan.Pass || !t.masquerade:
+		if peer != source {
+			return fmt.Sprintf("saw source %s, want it kept", peer)
+		}
+	case peer == source || !node:
+		return fmt.Sprintf("saw source %s, want it masqueraded", peer)
+	}
+	return ""
+}
+
+func (c *caller) sent(i int) string { return describe(c.packets.packet(i % len(c.packets.sources))) }
+
+// callRefused makes connections that nobody shall answer.
+func (c *caller) callRefused() {
+	want, timeout := netlab.NoAnswer, c.pace.silence
+	if c.line.verdict == plan.Reject || c.line.passed == "refused" {
+		want, timeout = netlab.Refused, c.pace.answer
+	}
+	either := want == netlab.Refused && c.packets.protocol == corev1.ProtocolSCTP
+	if either {
+		// Linux's SCTP takes an ICMP error for a reason to try again.
+		timeout = c.pace.silence
+	}
+	for i := range perSilence {
+		res, err := c.lab.Probe(c.probe(i, timeout))
+		switch {
+		case err != nil:
+			c.failed("%s: %v", c.sent(i), err)
+			return
+		case res.Outcome == netlab.Answered:
+			c.failed("%s: reached %s, want %s", c.sent(i), c.name(res.Answer.Server), want)
+			return
+		case res.Outcome != want && !either:
+			c.failed("%s: %s, want %s", c.sent(i), res.Outcome, want)
+			return
+		}
+	}
+}
+
+// callSticky makes several connections from every client, which must all go to one
+// endpoint.
+func (c *caller) callSticky() {
+	hasMoved := false
+	for i := range c.packets.sources {
+		client := c.packets.sources[i].String()
+		before := c.found[client]
+		for n := range perClient {
+			endpoint, ok := c.call(i)
+			if !ok {
+				return
+			}
+			if (n > 0 || c.line.sticks == same) && endpoint != c.found[client] {
+				c.failed("%s: reached %s after %s", c.sent(i), endpoint, c.found[client])
+				return
+			}
+			c.found[client] = endpoint
+		}
+		hasMoved = hasMoved || before != c.found[client]
+	}
+	if c.line.sticks == moved && !hasMoved {
+		c.failed("%d clients, and all reached the endpoint that they had before", len(c.packets.sources))
+	}
+	for i, ok := range c.seen {
+		if !ok && len(c.packets.sources) >= numClients && c.line.sticks == sticky {
+			c.failed("%d clients, and none reached %s", len(c.packets.sources), c.line.pool[i].place)
+		}
+	}
+}
+
+// checkGone looks whether the packets of a line are left alone after Cleanup.
+func (p *player) checkGone(t *testing.T, l line, v variant) {
+	t.Helper()
+	if !p.sent(l, v) || l.from != "client" {
+		return
+	}
+	c := &caller{player: p, line: l, packets: l.packets(p.book, v)}
+	res, err := p.lab.Probe(c.probe(0, p.pace.silence))
+	if err != nil || res.Outcome == netlab.Answered {
+		t.Errorf("%s: %s: after Cleanup: reached %s, %v", v, l.text, p.name(res.Answer.Server), err)
+	}
+}

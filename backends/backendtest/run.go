@@ -1,0 +1,295 @@
+package backendtest
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/backendtest/netlab"
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+//go:embed testdata/*.txtar
+var embedded embed.FS
+
+// Scenarios returns the scenarios of this package, to be read or copied.
+func Scenarios() fs.FS {
+	files, err := fs.Sub(embedded, "testdata")
+	if err != nil {
+		return embedded // cannot happen: the name is valid
+	}
+	return files
+}
+
+// A Limit is something that a data plane may be unable to do.
+type Limit string
+
+// The limits that scenarios know.
+const (
+	// NoLoopbackNodePorts says that NodePorts are not served on loopback addresses,
+	// whatever is configured: packets pass untouched.
+	NoLoopbackNodePorts Limit = "no-loopback-nodeports"
+)
+
+// Config says what [Run] tests.
+type Config struct {
+	// New returns a Backend that has just started. All of its instances are the same
+	// program on one node: one takes over what another left. New and all methods
+	// of the Backend are called in the network namespace of the node, on a locked thread: a
+	// goroutine that the Backend starts is in another one. Required.
+	New func(t *testing.T) backends.Backend
+
+	// Limits are what the data plane cannot do.
+	Limits []Limit
+
+	// Scenarios are files to play instead of [Scenarios].
+	Scenarios fs.FS
+}
+
+// A Tracer is a Backend without a kernel: it says itself what happens to a packet.
+type Tracer interface {
+	Trace(packet plan.Packet) plan.Trace
+}
+
+// A Dumper shows what it made in the kernel, for people.
+type Dumper interface {
+	Dump(ctx context.Context) string
+}
+
+// Run plays every scenario in a subtest of its own. It needs no kernel if the Backend is
+// a [Tracer]; see the package documentation for when it skips.
+func Run(t *testing.T, cfg Config) {
+	t.Helper()
+	files := cfg.Scenarios
+	if files == nil {
+		files = Scenarios()
+	}
+	scenarios, err := load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			newPlayer(t, cfg, s).play(t)
+		})
+	}
+}
+
+// A player plays one scenario.
+type player struct {
+	cfg      Config
+	scenario *scenario
+	book     *book
+	world    *world
+	lab      *netlab.Lab // nil if the Backend is a Tracer
+	backend  backends.Backend
+	noSCTP   bool // the kernel has no sockets of it
+	pace     pace
+
+	found map[string]map[string]string // endpoint by flow and client, of sticky lines
+
+	shown bool // the plan and the rules, with a failure
+
+	mu    sync.Mutex
+	conns map[string]*netlab.Conn // by name of the open tag and variant
+}
+
+func newPlayer(t *testing.T, cfg Config, s *scenario) *player {
+	t.Helper()
+	p := &player{
+		cfg: cfg, scenario: s, book: newBook(),
+		found: map[string]map[string]string{}, conns: map[string]*netlab.Conn{},
+	}
+	var err error
+	if p.world, err = newWorld(p.book); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := cfg.New(t).(Tracer); !ok {
+		p.lab = newLab(t)
+		p.pace = measure(t, p.lab)
+		p.noSCTP = lacksSCTP(t)
+		p.serve(t)
+	}
+	p.start(t)
+	return p
+}
+
+// newLab skips or fails the test if the system has no namespaces for us.
+func newLab(t *testing.T) *netlab.Lab {
+	t.Helper()
+	lab, err := netlab.New(labOptions())
+	if err != nil {
+		require(t, err, "")
+	}
+	t.Cleanup(func() {
+		if err := lab.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return lab
+}
+
+// require skips the test if err says that the system lacks something and the
+// environment does not insist on it, and fails it otherwise.
+func require(t *testing.T, err error, what string) {
+	t.Helper()
+	insist := os.Getenv("VIPKIT_REQUIRE_KERNEL")
+	if errors.Is(err, errors.ErrUnsupported) && (insist == "" || !strings.Contains(insist, what)) {
+		t.Skip(err)
+	}
+	t.Fatal(err)
+}
+
+func lacksSCTP(t *testing.T) bool {
+	t.Helper()
+	err := netlab.HasProtocol(corev1.ProtocolSCTP)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatal(err)
+	}
+	return err != nil
+}
+
+// start makes a new Backend.
+func (p *player) start(t *testing.T) {
+	t.Helper()
+	p.inNode(t, func() error {
+		p.backend = p.cfg.New(t)
+		return nil
+	})
+}
+
+// inNode runs f in the node's namespace, or anywhere if there is none.
+func (p *player) inNode(t *testing.T, f func() error) {
+	t.Helper()
+	do := func(f func() error) error { return f() }
+	if p.lab != nil {
+		do = p.lab.Namespace(netlab.NodeName).Do
+	}
+	if err := do(f); err != nil {
+		p.show(t)
+		t.Fatal(err)
+	}
+}
+
+// show logs the plan and the rules, once.
+func (p *player) show(t *testing.T) {
+	t.Helper()
+	if p.shown {
+		return
+	}
+	p.shown = true
+	t.Logf("%s\n\nplan:\n%s", p.scenario.about, p.world.plan)
+	d, ok := p.backend.(Dumper)
+	if !ok || p.lab == nil {
+		return
+	}
+	err := p.lab.Namespace(netlab.NodeName).Do(func() error {
+		t.Logf("rules:\n%s", d.Dump(context.WithoutCancel(t.Context())))
+		return nil
+	})
+	if err != nil {
+		t.Log(err)
+	}
+}
+
+// play goes through the steps.
+func (p *player) play(t *testing.T) {
+	t.Helper()
+	t.Cleanup(p.closeAll)
+	var before []line
+	for i, s := range p.scenario.steps {
+		name := strings.TrimSpace(fmt.Sprintf("%d %s", i+1, s.about))
+		if !t.Run(name, func(t *testing.T) {
+			p.change(t, before, s)
+			p.check(t, s.expect)
+		}) {
+			return
+		}
+		before = s.expect
+	}
+	// A Backend without a kernel leaves nothing to a new one.
+	if p.lab != nil && !t.Run("restart", func(t *testing.T) { p.restart(t, before) }) {
+		return
+	}
+	t.Run("cleanup", func(t *testing.T) { p.cleanup(t, before) })
+	if p.noSCTP && p.uses(corev1.ProtocolSCTP) {
+		t.Run("SCTP packets", func(t *testing.T) { require(t, netlab.HasProtocol(corev1.ProtocolSCTP), "sctp") })
+	}
+}
+
+func (p *player) uses(proto corev1.Protocol) bool {
+	for _, v := range p.scenario.variants {
+		if v.protocol == proto {
+			return true
+		}
+	}
+	return false
+}
+
+// change applies a step while connections that work before and after it are made all
+// the time.
+func (p *player) change(t *testing.T, before []line, s step) {
+	t.Helper()
+	if err := p.world.apply(s, p.scenario.variants); err != nil {
+		t.Fatal(err)
+	}
+	p.serveEndpoints(t)
+	stop := p.traffic(t, before, s.expect)
+	defer stop()
+	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
+}
+
+// restart lets a new Backend take over, and expects what the last step did.
+func (p *player) restart(t *testing.T, last []line) {
+	t.Helper()
+	p.start(t)
+	p.world.cursor = plan.Cursor{}
+	again := afterRestart(last)
+	stop := p.traffic(t, last, again)
+	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
+	stop()
+	p.check(t, again)
+}
+
+// afterRestart is what is expected of a Backend that took over: the same, also of
+// clients that have an endpoint already.
+func afterRestart(last []line) []line {
+	var out []line
+	for _, l := range last {
+		if l.wait != 0 {
+			continue
+		}
+		if l.sticks != spread {
+			l.sticks = same
+		}
+		l.open = ""
+		out = append(out, l)
+	}
+	return out
+}
+
+// cleanup removes everything, twice, and tries whether it is gone.
+func (p *player) cleanup(t *testing.T, last []line) {
+	t.Helper()
+	for range 2 {
+		p.inNode(t, func() error { return p.backend.Cleanup(t.Context()) })
+	}
+	if p.lab == nil {
+		return
+	}
+	p.each(last, func(l line, v variant) {
+		if l.verdict == plan.Forward && l.from != "" {
+			p.checkGone(t, l, v)
+		}
+	})
+}
