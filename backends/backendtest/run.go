@@ -287,9 +287,11 @@ func (p *player) cleanup(t *testing.T, last []line) {
 	if p.lab == nil {
 		return
 	}
+	var wg sync.WaitGroup
 	p.each(last, func(l line, v variant) {
-		if l.verdict == plan.Forward && l.from != "" {
-			p.checkGone(t, l, v)
+		if l.verdict == plan.Forward && l.from == "client" && p.sent(l, v) {
+			wg.Go(func() { p.checkGone(t, l, v) })
 		}
 	})
+	wg.Wait()
 }
