@@ -53,7 +53,7 @@ var forbidden = []string{"k8s.io/client-go", "k8s.io/klog", "github.com/promethe
 
 // readers may read API objects. The others know the API's names for protocols
 // and families only.
-var readers = []string{"endpoints", "proxy/service", "proxy", "allocator", "allocator/", "backends/backendtest", "examples/", "hack/"}
+var readers = []string{"endpoints", "proxy/service", "proxy", "healthcheck", "allocator", "allocator/", "backends/backendtest", "examples/", "hack/"}
 
 var apiNames = []string{"Protocol", "ProtocolTCP", "ProtocolUDP", "ProtocolSCTP", "IPFamily", "IPv4Protocol", "IPv6Protocol"}
 

@@ -1,0 +1,20 @@
+package healthcheck
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A request may be past Accept when its Service goes away.
+func TestRequestAfterClose(t *testing.T) {
+	p := newPort(types.NamespacedName{Namespace: "ns1", Name: "web"}, 31000, New(Options{}))
+	p.local.Store(2)
+	p.close()
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if w.Code != 503 || w.Body.Len() == 0 || w.Header().Get(headerWeight) != "0" {
+		t.Errorf("answered %d %q %v, want 503 with a body and weight 0", w.Code, w.Body, w.Header())
+	}
+}
