@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -25,6 +26,15 @@ func nodeConfig() plan.Config {
 		Addresses: []netip.Addr{addr("192.0.2.2"), addr("2001:db8::2")},
 		PodCIDRs:  []netip.Prefix{prefix("10.180.0.0/24"), prefix("fd00:10:180::/64")},
 	}}
+}
+
+func newBackend(tb testing.TB, opts Options) *Backend {
+	tb.Helper()
+	b, err := New(opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
 }
 
 // A world is a node whose Services a test changes step by step.
@@ -61,6 +71,7 @@ func (w *world) try(b *Backend, in plan.Input) error {
 // sync brings a change to a backend, which must succeed, and returns what it did.
 func (w *world) sync(b *Backend, in plan.Input) Stats {
 	w.tb.Helper()
+	b.last = Stats{}
 	if err := w.try(b, in); err != nil {
 		w.tb.Fatalf("Sync: %v", err)
 	}
@@ -156,4 +167,63 @@ func both(changes ...func(*service.Service)) func(*service.Service) {
 			c(s)
 		}
 	}
+}
+
+const (
+	two  = "10.180.0.1:8080@n1 10.180.1.1:8080@n2"
+	dual = two + " [fd00:10:180::1]:8080@n1 [fd00:10:180:1::1]:8080@n2"
+)
+
+// everything is a set of apps with every kind of object.
+func everything() []app {
+	ranges := func(s *service.Service) {
+		s.IPv4.SourceRanges = append(s.IPv4.SourceRanges, prefix("192.0.2.0/24"), prefix("10.0.0.0/8"))
+		s.IPv6.SourceRanges = append(s.IPv6.SourceRanges, prefix("::/0"))
+	}
+	vips := func(n int) func(*service.Service) {
+		return func(s *service.Service) {
+			externals(s)
+			s.Ports[0].NodePort += uint16(n)
+			s.IPv4.ExternalIPs[0] = addr(fmt.Sprintf("198.51.100.%d", n))
+			s.IPv4.LoadBalancerIPs[0] = addr(fmt.Sprintf("203.0.113.%d", n))
+			s.IPv6.LoadBalancerIPs[0] = addr(fmt.Sprintf("2001:db8:1::%d", n))
+		}
+	}
+	local := func(s *service.Service) { s.ExternalLocal, s.InternalLocal = true, true }
+	return []app{
+		{name: "plain", vip: "10.96.0.10 fd00:96::10", eps: dual},
+		{name: "outside", vip: "10.96.0.11 fd00:96::11", eps: dual, change: vips(1)},
+		{name: "empty", vip: "10.96.0.12", change: both(vips(2), ranges)},
+		{name: "sticky", vip: "10.96.0.13 fd00:96::13", eps: dual, change: both(vips(3), affine)},
+		{name: "local", vip: "10.96.0.14 fd00:96::14", eps: dual, change: both(vips(4), local, ranges)},
+		{name: "elsewhere", vip: "10.96.0.15", eps: "10.180.1.1:8080@n2", change: both(vips(5), local)},
+		{name: "sticky-local", vip: "10.96.0.16", eps: dual, change: both(vips(6), local, affine)},
+	}
+}
+
+// many returns n ClusterIP Services with ten endpoints each.
+func many(n int) plan.Input {
+	in := plan.Input{
+		Services:  make(map[types.NamespacedName]*service.Service, n),
+		Endpoints: make(map[types.NamespacedName]*endpoints.Set, n),
+	}
+	for i := range n {
+		name := nameOf(fmt.Sprintf("svc%d", i))
+		svc := &service.Service{Name: name, Ports: []service.Port{{Name: "p80", Protocol: corev1.ProtocolTCP, Port: 80}}}
+		svc.IPv4.ClusterIP = netip.AddrFrom4([4]byte{10, 96 + byte(i>>16), byte(i >> 8), byte(i)})
+		in.Services[name], in.Endpoints[name] = svc, tenOf(i, 10, "n2")
+	}
+	return in
+}
+
+// tenOf returns the first k of the ten endpoints of Service i.
+func tenOf(i, k int, node string) *endpoints.Set {
+	eps := make([]endpoints.Endpoint, k)
+	for j := range eps {
+		n := i*10 + j
+		at := netip.AddrFrom4([4]byte{10, 128 + byte(n>>16), byte(n >> 8), byte(n)})
+		eps[j] = endpoints.Endpoint{Addr: netip.AddrPortFrom(at, 8080), Ready: true, Serving: true, NodeName: node, Weight: 1}
+	}
+	k4 := endpoints.Key{Port: "p80", Protocol: corev1.ProtocolTCP, Family: corev1.IPv4Protocol}
+	return endpoints.NewSet(map[endpoints.Key][]endpoints.Endpoint{k4: eps})
 }
