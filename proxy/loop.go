@@ -63,6 +63,7 @@ func (p *Proxy) start() error {
 		return fmt.Errorf("proxy: run: %w", ErrRunning)
 	}
 	p.running = true
+	p.schedule.restart(time.Now())
 	return nil
 }
 
@@ -148,8 +149,8 @@ func (p *Proxy) work(ctx context.Context) {
 	}
 	defer p.endTurn()
 	d := p.due(time.Now())
-	if d.check && !d.round {
-		p.check(ctx)
+	if d.check {
+		p.check(ctx) // first, as rounds may be due all the time
 	}
 	if d.round {
 		// The error has gone to the Observer, and the schedule knows of it.

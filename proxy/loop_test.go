@@ -158,6 +158,24 @@ func TestRunStops(t *testing.T) {
 			r.wantInPlace(t)
 		})
 	})
+	t.Run("a round that was cut short is done when Run starts again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, runner(0, time.Minute, time.Hour)).open()
+			r.backend.OnSync(func(ctx context.Context, _ *plan.Delta) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			stop := r.run(t)
+			time.Sleep(time.Second)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			r.backend.OnSync(nil)
+			r.run(t)
+			synctest.Wait()
+			r.wantStarts(t, 0, time.Second)
+		})
+	})
 	t.Run("Run returns after the last round ended", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).open()
@@ -266,6 +284,9 @@ func TestReasons(t *testing.T) {
 		r.step(t)
 		time.Sleep(time.Hour)
 		r.step(t)
+		if d := r.lastDelta(t); !d.Full {
+			t.Error("the periodic Delta is not Full")
+		}
 		want := []proxy.Reason{
 			proxy.ReasonFirst, proxy.ReasonStep, proxy.ReasonChange, proxy.ReasonRetry, proxy.ReasonTrigger, proxy.ReasonPeriodic,
 		}

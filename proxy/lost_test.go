@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -53,6 +54,45 @@ func TestNoEventIsLost(t *testing.T) {
 		r.wantEndpoints(t, "10.96.0.50:80", "10.200.0.2:8080")
 		r.wantInPlace(t)
 	})
+}
+
+// A change that comes while the Backend writes belongs to the next round.
+func TestEventDuringSync(t *testing.T) {
+	r := newRig(t).open()
+	r.addWeb("web", "10.96.0.50", "10.200.0.1")
+	r.step(t)
+	r.backend.OnSync(func(context.Context, *plan.Delta) error {
+		r.backend.OnSync(nil)
+		r.SetEndpointSlice(slice("web", "10.200.0.3"))
+		return nil
+	})
+	r.SetEndpointSlice(slice("web", "10.200.0.2"))
+	r.step(t)
+	r.wantEndpoints(t, "10.96.0.50:80", "10.200.0.2:8080")
+	r.step(t)
+	r.wantEndpoints(t, "10.96.0.50:80", "10.200.0.3:8080")
+}
+
+// What was tried and never acknowledged is removed with the rest.
+func TestDeletedWhileTried(t *testing.T) {
+	r := newRig(t).open()
+	r.addWeb("a", "10.96.0.1", "10.200.0.1")
+	r.step(t)
+	r.addWeb("web", "10.96.0.50", "10.200.0.1")
+	r.SetEndpointSlice(slice("a", "10.200.0.2"))
+	r.backend.FailMidway(1, errKernel)
+	if err := r.Step(t.Context()); !errors.Is(err, errKernel) {
+		t.Fatalf("Step = %v, want %v", err, errKernel)
+	}
+	tried := r.Plan().Port(key("web"))
+	r.DeleteService(name("web"))
+	r.step(t)
+	d := r.lastDelta(t)
+	i := slices.IndexFunc(d.Changes, func(c plan.Change) bool { return c.Key == key("web") })
+	if i < 0 || d.Changes[i].After != nil || !slices.Contains(d.Changes[i].Before, tried) {
+		t.Errorf("changes %+v, want the removal of what was tried", d.Changes)
+	}
+	r.wantInPlace(t)
 }
 
 // After a failure all follow-up work is done as if the first attempt had

@@ -286,6 +286,20 @@ func TestFamilies(t *testing.T) {
 		}
 		r.wantInPlace(t)
 	})
+	t.Run("#67 a node without IPv6 addresses runs with IPv4", func(t *testing.T) {
+		r := newRig(t, func(o *proxy.Options) { o.Config.Node.Addresses = o.Config.Node.Addresses[:1] }).open()
+		s := svc("web", "10.96.0.50", "fd00:96::50")
+		s.Spec.Type = corev1.ServiceTypeNodePort
+		s.Spec.Ports[0].NodePort = 30080
+		r.SetService(s)
+		r.SetEndpointSlice(slice("web", "10.200.0.1"))
+		r.step(t)
+		r.wantEndpoints(t, "10.96.0.50:80", "10.200.0.1:8080")
+		r.wantEndpoints(t, "192.0.2.10:30080", "10.200.0.1:8080")
+		if p := r.Problems(); len(p) != 1 || p[0].Object != "Node n1" {
+			t.Errorf("problems %v, want one of the node", p)
+		}
+	})
 	t.Run("J18 a change of a Service touches both families in one round", func(t *testing.T) {
 		r := newRig(t).open()
 		s := svc("web", "10.96.0.50", "fd00:96::50")

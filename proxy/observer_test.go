@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -215,6 +216,8 @@ func TestMetadataOnlyUpdateMakesNoRound(t *testing.T) {
 		r.SetService(nil)
 		r.SetEndpointSlice(nil)
 		r.SetServiceCIDR(nil)
+		r.ReplaceServices([]*corev1.Service{nil, s})
+		r.ReplaceEndpointSlices([]*discoveryv1.EndpointSlice{e, nil})
 		time.Sleep(time.Second)
 		r.wantStarts(t, 0)
 	})

@@ -44,6 +44,14 @@ func (s *schedule) checkDue(now time.Time) bool { return due(s.checkAt, now) }
 // checked takes down that the Backend was asked.
 func (s *schedule) checked(now time.Time) { s.checkAt = now.Add(s.checkInterval) }
 
+// restart makes a retry that waits due at once: the round may have failed because
+// the loop was stopped.
+func (s *schedule) restart(now time.Time) {
+	if !s.retryAt.IsZero() {
+		s.backoff, s.retryAt = 0, now
+	}
+}
+
 // begin takes up all that waits. It returns why a round runs now, and whether
 // all consumers have to do everything again.
 func (s *schedule) begin(now time.Time) (why Reason, full bool) {
