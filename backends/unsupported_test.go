@@ -18,7 +18,8 @@ func TestUnsupportedError(t *testing.T) {
 		{"feature only", backends.UnsupportedError{Feature: "IPVS"}, "IPVS is missing"},
 		{"with minimum", backends.UnsupportedError{Feature: "nftables", Minimum: "Linux 5.13"}, "nftables is missing (needs Linux 5.13)"},
 		{
-			"with cause", backends.UnsupportedError{Feature: "the nft program", Minimum: "nft 1.0.1", Err: os.ErrNotExist},
+			"with cause",
+			backends.UnsupportedError{Feature: "the nft program", Minimum: "nft 1.0.1", Err: os.ErrNotExist},
 			"the nft program is missing (needs nft 1.0.1): file does not exist",
 		},
 	}

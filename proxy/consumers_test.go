@@ -182,6 +182,9 @@ func TestPartialFailureOfANewAndADeletedService(t *testing.T) {
 		if err := r.Step(t.Context()); !errors.Is(err, errKernel) {
 			t.Fatalf("Step = %v, want %v", err, errKernel)
 		}
+		if round := r.last(t); round.Services != 2 || round.Endpoints != 1 {
+			t.Errorf("round %+v, want the failed Services in it", round)
+		}
 		shown := flows.last(t).New
 		if shown.Port(key("old")) == nil || shown.Port(key("new")) != nil {
 			t.Errorf("the consumer sees\n%s\nwant the old Service only", shown)

@@ -66,6 +66,11 @@ func TestRunIntervals(t *testing.T) {
 			}
 			time.Sleep(5 * time.Minute)
 		}, []time.Duration{0, 30 * time.Second, 60 * time.Second, 90 * time.Second}},
+		{"J06 a periodic round that fails is retried like any other", min1, retry30, full3600, func(r *rig) {
+			r.backend.FailCall(2, errKernel)
+			r.backend.FailCall(3, errKernel)
+			time.Sleep(2 * time.Hour)
+		}, []time.Duration{0, 3600 * time.Second, 3630 * time.Second, 3660 * time.Second}},
 		{"J07 the minimum interval holds for retries", time.Minute, retry30, full3600, func(r *rig) {
 			r.backend.FailCall(1, errKernel)
 			time.Sleep(5 * time.Minute)

@@ -226,12 +226,19 @@ func TestMetadataOnlyUpdateMakesNoRound(t *testing.T) {
 // An Observer may change the input: the loop must neither lock up nor lose it.
 func TestObserverMayCallBack(t *testing.T) {
 	var r *rig
-	queued := 0
+	queued, inside := 0, false
 	r = newRig(t, func(o *proxy.Options) {
 		o.Observer.Queued = func() { queued++ }
 		o.Observer.ProblemFound = func(plan.Problem) {
+			inside = true
 			r.DeleteService(name("web"))
 			_ = r.Problems()
+			inside = false
+		}
+		o.Observer.ProblemGone = func(plan.Problem) {
+			if inside {
+				t.Error("one function was called while another ran")
+			}
 		}
 		o.Observer.GateOpened = func(string) { r.Trigger() }
 	})
@@ -246,6 +253,29 @@ func TestObserverMayCallBack(t *testing.T) {
 	}
 	if queued != 2 {
 		t.Errorf("queued %d times, want 2", queued)
+	}
+}
+
+func TestObserverMayPanic(t *testing.T) {
+	gone := 0
+	r := newRig(t, func(o *proxy.Options) {
+		o.Observer.ProblemFound = func(plan.Problem) { panic("mine") }
+		o.Observer.ProblemGone = func(plan.Problem) { gone++ }
+	}).open()
+	bad := svc("web", "10.96.0.50")
+	bad.Spec.ExternalIPs = []string{"x"}
+	func() {
+		defer func() {
+			if got := recover(); got != "mine" {
+				t.Errorf("recovered %v", got)
+			}
+		}()
+		r.SetService(bad)
+	}()
+	r.DeleteService(name("web"))
+	r.step(t)
+	if gone != 1 {
+		t.Errorf("ProblemGone was called %d times, want once", gone)
 	}
 }
 

@@ -159,14 +159,11 @@ func (p *Proxy) Trigger() {
 	p.request()
 }
 
-// request asks for a round. It needs mu.
+// request asks for a round. It needs mu. Before the first round, which waits for the
+// gates, one is asked for already, so nobody is told that anything waits.
 func (p *Proxy) request() {
-	first := !p.schedule.requested
-	p.schedule.requested = true
-	if len(p.closed) > 0 {
-		return // the round will be asked for when the last gate opens
-	}
-	if first {
+	if !p.schedule.requested {
+		p.schedule.requested = true
 		p.queued()
 	}
 	p.poke()

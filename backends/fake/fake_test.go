@@ -27,9 +27,9 @@ var errKernel = errors.New("kernel says no")
 
 func name(n string) types.NamespacedName { return types.NamespacedName{Namespace: "ns1", Name: n} }
 
-func key(n string) plan.Key {
+func keyOfA() plan.Key {
 	return plan.Key{
-		PortName: service.PortName{NamespacedName: name(n), Protocol: corev1.ProtocolTCP},
+		PortName: service.PortName{NamespacedName: name("a"), Protocol: corev1.ProtocolTCP},
 		Family:   corev1.IPv4Protocol,
 	}
 }
@@ -167,15 +167,15 @@ func TestFailCall(t *testing.T) {
 
 func TestFailPort(t *testing.T) {
 	c := newCaller()
-	c.FailPort(key("a"), errKernel)
+	c.FailPort(keyOfA(), errKernel)
 	err := c.do(t.Context(), web("a", "10.96.0.1", "10.0.0.1:8080"), web("b", "10.96.0.2", "10.0.0.2:8080"))
 	var partial *plan.PartialError
-	if !errors.As(err, &partial) || len(partial.Ports) != 1 || !errors.Is(partial.Ports[key("a")], errKernel) {
+	if !errors.As(err, &partial) || len(partial.Ports) != 1 || !errors.Is(partial.Ports[keyOfA()], errKernel) {
 		t.Fatalf("Sync = %v, want a PartialError for a", err)
 	}
 	c.want(t, "10.96.0.1:80", "")
 	c.want(t, "10.96.0.2:80", "10.0.0.2:8080")
-	c.FailPort(key("a"), nil)
+	c.FailPort(keyOfA(), nil)
 	if err := c.do(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestViolations(t *testing.T) {
 	}
 	base := c.plan
 	next, _ := base.Update(web("a", "10.96.0.1", "10.0.0.9:8080"))
-	change := plan.Change{Key: key("a"), After: next.Port(key("a"))}
+	change := plan.Change{Key: keyOfA(), After: next.Port(keyOfA())}
 	if err := c.Sync(t.Context(), &plan.Delta{New: next, Base: base, Changes: []plan.Change{change}}); err != nil {
 		t.Fatal(err)
 	}
