@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -53,6 +56,28 @@ func TestNoEventIsLost(t *testing.T) {
 		r.step(t)
 		r.wantEndpoints(t, "10.96.0.50:80", "10.200.0.2:8080")
 		r.wantInPlace(t)
+	})
+}
+
+// Nobody calls Step: the loop has to see by itself that something came in
+// between taking up requests and reading the trackers.
+func TestNoRequestIsLost(t *testing.T) {
+	t.Run("#4 events while Run works", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, runner(0, time.Minute, -1)).open()
+			r.SetService(svc("web", "10.96.0.50"))
+			r.run(t)
+			for i := range 5_000 {
+				r.SetEndpointSlice(slice("web", "10.200.0."+fmt.Sprint(1+i%2)))
+				second := slice("web", "10.200.0."+fmt.Sprint(3+i%2))
+				for range i % 200 {
+					runtime.Gosched() // another moment of the round each time
+				}
+				r.SetEndpointSlice(second)
+				synctest.Wait()
+				r.wantEndpoints(t, "10.96.0.50:80", "10.200.0."+fmt.Sprint(3+i%2)+":8080")
+			}
+		})
 	})
 }
 
