@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"time"
 
 	"github.com/vipkit/vipkit/backends"
@@ -55,18 +54,7 @@ func (d *demo) build(ctx context.Context, objects *manifests.Objects) error {
 		return err
 	}
 	d.backend = backend
-	return d.onNode(func() error { return probe(ctx, backend) })
-}
-
-// probe asks a backend whether it will work here.
-func probe(ctx context.Context, b backends.Backend) error {
-	if _, err := exec.LookPath("nft"); err != nil {
-		return &backends.UnsupportedError{Feature: "the nft program", Err: err}
-	}
-	if p, ok := b.(backends.Prober); ok {
-		return p.Probe(ctx)
-	}
-	return nil
+	return d.onNode(func() error { return backend.Probe(ctx) })
 }
 
 // onNode runs fn in the network of the node: whatever programs a data plane
