@@ -1,0 +1,108 @@
+package allocator
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilnet "k8s.io/utils/net"
+)
+
+// planAddresses plans the ClusterIPs of the new object, whose families are set.
+func (p *planner) planAddresses() {
+	if !needsAddress(p.after) {
+		if len(p.after.Spec.ClusterIPs) > 0 || p.after.Spec.ClusterIP != "" {
+			p.fail(field.Forbidden(specPath().Child("clusterIPs"), "an ExternalName Service has no address"))
+		}
+		if p.before != nil {
+			p.releaseAddresses(0)
+		}
+		return
+	}
+	p.checkAddresses()
+	if len(p.errs) > 0 || isHeadless(p.after) {
+		return
+	}
+	had := 0
+	if p.before != nil && needsAddress(p.before) {
+		had = len(p.before.Spec.ClusterIPs)
+	}
+	for i := had; i < len(p.after.Spec.IPFamilies); i++ {
+		p.claimAddress(i)
+	}
+	if p.before != nil {
+		p.releaseAddresses(len(p.after.Spec.IPFamilies))
+	}
+}
+
+// checkAddresses checks addresses against the type, and those of before against
+// change.
+func (p *planner) checkAddresses() {
+	spec, ips := &p.after.Spec, specPath().Child("clusterIPs")
+	if isHeadless(p.after) && canHaveNodePorts(p.after) {
+		p.fail(field.Invalid(ips.Index(0), corev1.ClusterIPNone, "not with type "+string(spec.Type)))
+	}
+	first := ""
+	if len(spec.ClusterIPs) > 0 {
+		first = spec.ClusterIPs[0]
+	}
+	if first != spec.ClusterIP {
+		p.fail(field.Invalid(ips, spec.ClusterIPs, "the first one must be the same as clusterIP"))
+	}
+	if p.before == nil || !needsAddress(p.before) {
+		return
+	}
+	for i, old := range p.before.Spec.ClusterIPs {
+		if i < len(spec.ClusterIPs) && !sameAddress(old, spec.ClusterIPs[i]) {
+			p.fail(field.Invalid(ips.Index(i), spec.ClusterIPs[i], "cannot be changed"))
+		}
+	}
+	for i, old := range p.before.Spec.IPFamilies {
+		if i < len(spec.IPFamilies) && spec.IPFamilies[i] != old {
+			p.fail(field.Invalid(specPath().Child("ipFamilies").Index(i), spec.IPFamilies[i], "cannot be changed"))
+		}
+	}
+}
+
+// claimAddress plans the claim for family i, of the address that is given if any.
+func (p *planner) claimAddress(i int) {
+	spec := &p.after.Spec
+	value := Value{Kind: ClusterIP, Family: spec.IPFamilies[i]}
+	if i < len(spec.ClusterIPs) {
+		value.Addr, _ = parseAddress(spec.ClusterIPs[i])
+	}
+	p.plan.Claims = append(p.plan.Claims, ServiceClaim{
+		Value: value, Path: specPath().Child("clusterIPs").Index(i), Entries: []int{i},
+	})
+}
+
+// releaseAddresses plans the release of the addresses of before from index keep
+// on, but for families that the cluster has no longer: nobody could release them.
+func (p *planner) releaseAddresses(keep int) {
+	if !needsAddress(p.before) {
+		return
+	}
+	for i, text := range p.before.Spec.ClusterIPs {
+		addr, ok := parseAddress(text)
+		if i < keep || !ok || !slices.Contains(p.cluster.Families, familyOf(addr)) {
+			continue
+		}
+		p.plan.Releases = append(p.plan.Releases, Value{Kind: ClusterIP, Family: familyOf(addr), Addr: addr})
+	}
+}
+
+// parseAddress reads an address of a Service. These fields allow what the API no
+// longer allows elsewhere, leading zeros and IPv4 mapped into IPv6: both mean
+// the IPv4 address.
+func parseAddress(text string) (netip.Addr, bool) {
+	addr, ok := netip.AddrFromSlice(utilnet.ParseIPSloppy(text))
+	return addr.Unmap(), ok
+}
+
+// sameAddress compares by meaning, not by text.
+func sameAddress(a, b string) bool {
+	addrA, okA := parseAddress(a)
+	addrB, okB := parseAddress(b)
+	return a == b || okA && okB && addrA == addrB
+}
