@@ -72,10 +72,10 @@ func (p *player) checkTogether(t *testing.T, expect []line) {
 
 // sent reports whether packets of a line are sent in a variant.
 func (p *player) sent(l line, v variant) bool {
-	if p.lab == nil || l.from == "" || l.only != "" && slices.Contains(p.cfg.Limits, l.only) {
+	if p.lab == nil || l.from == "" || l.unless != "" && slices.Contains(p.cfg.Limits, l.unless) {
 		return false
 	}
-	if l.without != "" && !slices.Contains(p.cfg.Limits, l.without) {
+	if l.onlyIf != "" && !slices.Contains(p.cfg.Limits, l.onlyIf) {
 		return false
 	}
 	return !p.noSCTP || l.packets(p.book, v).protocol != corev1.ProtocolSCTP
@@ -84,7 +84,7 @@ func (p *player) sent(l line, v variant) bool {
 // checkTrace compares what the plan, and a Backend that can, say of a line's packets.
 func (p *player) checkTrace(t *testing.T, l line, v variant) {
 	t.Helper()
-	if l.without != "" {
+	if l.onlyIf != "" {
 		return // true of some data planes, not of the plan
 	}
 	tracers := map[string]Tracer{"plan": p.world.plan}

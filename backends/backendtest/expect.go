@@ -39,9 +39,9 @@ type line struct {
 	// answers.
 	passed string // "refused" or "dropped"
 
-	open    string // name to keep a connection under
-	only    Limit  // counts only for data planes without this limit
-	without Limit  // counts only for data planes with this limit
+	open   string // name to keep a connection under
+	unless Limit  // packets are sent only if the data plane has not this limit
+	onlyIf Limit  // counts only for data planes with this limit
 }
 
 // A target is an expected endpoint.
@@ -74,7 +74,7 @@ const (
 //	dropped
 //	passes to PLACE | passes refused | passes dropped
 //
-// and these tags: [open NAME], [with LIMIT], [without LIMIT].
+// and these tags: [open NAME], [if LIMIT], [unless LIMIT].
 func parseExpect(text string) ([]line, error) {
 	var out []line
 	var errs []error
@@ -137,10 +137,10 @@ func (l *line) parseTags(text string) (result string, err error) {
 		case "":
 		case "open":
 			l.open = value
-		case "with":
-			l.only = Limit(value)
-		case "without":
-			l.without = Limit(value)
+		case "unless":
+			l.unless = Limit(value)
+		case "if":
+			l.onlyIf = Limit(value)
 		default:
 			return "", fmt.Errorf("unknown tag %q", key)
 		}

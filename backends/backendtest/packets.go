@@ -194,13 +194,12 @@ func (c *caller) accept(i int, a netlab.Answer) (endpoint string, ok bool) {
 func (c *caller) wrongSource(i int, t target, a netlab.Answer) string {
 	source := c.packets.sources[i%len(c.packets.sources)]
 	peer := a.Peer.Addr()
-	node := slices.Contains(labOptions().Node, peer)
 	switch {
 	case c.line.verdict == plan.Pass || !t.masquerade:
 		if peer != source {
 			return fmt.Sprintf("saw source %s, want it kept", peer)
 		}
-	case peer == source || !node:
+	case peer == source || c.book.hosts[c.book.byAddr[peer]] != netlab.NodeName:
 		return fmt.Sprintf("saw source %s, want it masqueraded", peer)
 	}
 	return ""
@@ -247,7 +246,7 @@ func (c *caller) callSticky() {
 			if !ok {
 				return
 			}
-			if (n > 0 || c.line.sticks == same) && endpoint != c.found[client] {
+			if (n > 0 || c.line.sticks == same && c.possible(before)) && endpoint != c.found[client] {
 				c.failed("%s: reached %s after %s", c.sent(i), endpoint, c.found[client])
 				return
 			}
@@ -263,6 +262,14 @@ func (c *caller) callSticky() {
 			c.failed("%d clients, and none reached %s", len(c.packets.sources), c.line.pool[i].place)
 		}
 	}
+}
+
+// possible reports whether an endpoint, as [player.name] writes it, is in the pool.
+func (c *caller) possible(endpoint string) bool {
+	return slices.ContainsFunc(c.line.pool, func(t target) bool {
+		name, port, _ := strings.Cut(endpoint, ":")
+		return t.place == name && (t.port == 0 || strconv.Itoa(int(t.port)) == port)
+	})
 }
 
 // checkGone looks whether the packets of a line are left alone after Cleanup.

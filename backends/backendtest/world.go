@@ -215,7 +215,21 @@ func (w *world) prefixes(names []string) ([]netip.Prefix, error) {
 }
 
 func (w *world) selector(names []string) (plan.NodePortSelector, error) {
-	return plan.ParseNodePortSelector(w.both(names))
+	var values []string
+	for _, name := range names {
+		if name == "primary" || name == "localhost" || name == "all" {
+			values = append(values, name)
+			continue
+		}
+		prefixes, err := w.prefixes([]string{name})
+		if err != nil {
+			return plan.NodePortSelector{}, err
+		}
+		for _, p := range prefixes {
+			values = append(values, p.String())
+		}
+	}
+	return plan.ParseNodePortSelector(values)
 }
 
 // both replaces names by their addresses or ranges in both families, and leaves
