@@ -223,6 +223,49 @@ func TestReadNode(t *testing.T) {
 	})
 }
 
+// Nothing is made up: no bind address and no loopback stands for an address that
+// the node has not; a user who wants another address gives it.
+func TestPrimaryAddress(t *testing.T) {
+	addresses := func(ips ...string) []corev1.NodeAddress {
+		var list []corev1.NodeAddress
+		for _, ip := range ips {
+			list = append(list, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+		}
+		return list
+	}
+	tests := []struct {
+		name   string
+		object []corev1.NodeAddress
+		own    string // put in front by the user, "" for nothing
+		v4, v6 string // the primary ones, "" for none
+	}{
+		{"K12 one family", addresses("10.0.0.5"), "", "10.0.0.5", ""},
+		{"K13 an address of the user's", addresses("10.0.0.5", "fd00::5"), "fd00::9", "10.0.0.5", "fd00::9"},
+		{"K14 the first of each family, in any order", addresses("fd00::5", "10.0.0.5", "10.0.0.6", "fd00::6"), "", "10.0.0.5", "fd00::5"},
+		{"K15 no addresses", nil, "", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t).open()
+			n, _ := proxy.ReadNode(&corev1.Node{Status: corev1.NodeStatus{Addresses: tt.object}})
+			if tt.own != "" {
+				n.Addresses = slices.Insert(n.Addresses, 0, netip.MustParseAddr(tt.own))
+			}
+			r.SetNode(n)
+			r.step(t)
+			for family, want := range map[corev1.IPFamily]string{corev1.IPv4Protocol: tt.v4, corev1.IPv6Protocol: tt.v6} {
+				var list []netip.Addr
+				if want != "" {
+					list = append(list, netip.MustParseAddr(want))
+				}
+				if got := r.Plan().NodePortAddresses(family); !slices.Equal(got.Addrs, list) || got.Any || len(got.Prefixes) > 0 {
+					t.Errorf("%s: %+v, want %v", family, got, list)
+				}
+			}
+		})
+	}
+}
+
 func serviceCIDR(n string, cidrs ...string) *networkingv1.ServiceCIDR {
 	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: n}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
 }

@@ -90,8 +90,8 @@ type Syncer interface {
 }
 
 // A Listener is a Syncer that wants to know how the Backend does, as the health
-// of a proxy is "nothing waits for too long". Calls are in order, never two at once, and
-// must not block.
+// of a proxy is "nothing waits for too long". Calls are in order and never two at once, but
+// may come while Sync runs. They must not block.
 type Listener interface {
 	// Queued is called when something begins to wait for the Backend, or goes on
 	// waiting because a round failed. It is not called before all gates are open.
