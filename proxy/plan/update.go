@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -42,7 +43,7 @@ func (p *Plan) Update(in Input) (*Plan, Diff) {
 		return p.base.Update(in)
 	}
 	next := *p
-	u := update{Plan: &next, edit: &edit{}, dirty: map[svcName]struct{}{}}
+	u := update{Plan: &next, edit: &edit{}, dirty: map[svcName]*work{}}
 	if in.Config != nil {
 		u.configure(in.Config.normal())
 	}
@@ -50,7 +51,7 @@ func (p *Plan) Update(in Input) (*Plan, Diff) {
 		u.setService(svcName(name), svc)
 	}
 	for name, set := range in.Endpoints {
-		u.setEndpoints(svcName(name), set)
+		u.mark(svcName(name)).set = set
 	}
 	u.compute()
 	return u.Plan, u.diff
@@ -61,11 +62,31 @@ type update struct {
 	*Plan
 
 	edit  *edit
-	dirty map[svcName]struct{}
+	dirty map[svcName]*work
 	diff  Diff
 }
 
-func (u *update) mark(n svcName) { u.dirty[n] = struct{}{} }
+// work is a Service that has to be computed: its new objects, and what the Plan
+// has of it, which is not nil but may be empty.
+type work struct {
+	svc *service.Service
+	set *endpoints.Set
+	old *entry
+}
+
+// mark makes a Service dirty.
+func (u *update) mark(n svcName) *work {
+	w := u.dirty[n]
+	if w == nil {
+		old := u.services.at(n)
+		if old == nil {
+			old = &entry{}
+		}
+		w = &work{old.svc, old.set, old}
+		u.dirty[n] = w
+	}
+	return w
+}
 
 func (u *update) configure(cfg Config) {
 	if cfg.equal(u.cfg) {
@@ -85,35 +106,16 @@ func (u *update) configure(cfg Config) {
 }
 
 func (u *update) setService(name svcName, svc *service.Service) {
-	var e entry
-	if old := u.services.at(name); old != nil {
-		e = *old
-	}
-	if e.svc == svc {
-		return
-	}
+	w := u.mark(name)
 	if svc != nil && svc.Name != types.NamespacedName(name) {
 		named := *svc
 		named.Name = types.NamespacedName(name)
 		svc = &named
 	}
-	u.moveClaims(claimsOf(e.svc), claimsOf(svc))
-	e.svc = svc
-	u.services.set(u.edit, name, &e)
-	u.mark(name)
-}
-
-func (u *update) setEndpoints(name svcName, set *endpoints.Set) {
-	var e entry
-	if old := u.services.at(name); old != nil {
-		e = *old
+	if w.svc != svc {
+		u.moveClaims(claimsOf(w.svc), claimsOf(svc))
+		w.svc = svc
 	}
-	if e.set == set {
-		return
-	}
-	e.set = set
-	u.services.set(u.edit, name, &e)
-	u.mark(name)
 }
 
 // moveClaims replaces the claims of one Service. Both lists are sorted by site.
@@ -192,33 +194,29 @@ func (u *update) setClaims(s site, claims []claim) {
 
 // compute makes the ports of every dirty Service, when all claims are settled.
 func (u *update) compute() {
-	names := make([]svcName, 0, len(u.dirty))
-	for n := range u.dirty {
-		names = append(names, n)
-	}
-	slices.SortFunc(names, svcName.Compare)
-	for _, n := range names {
-		u.computeService(n, u.services.at(n))
+	for _, n := range slices.SortedFunc(maps.Keys(u.dirty), svcName.Compare) {
+		u.computeService(n, u.dirty[n])
 	}
 }
 
-func (u *update) computeService(name svcName, old *entry) {
-	if old == nil {
-		return
-	}
-	e := entry{svc: old.svc, set: old.set, ports: u.buildPorts(old.svc, old.set)}
-	u.mergePorts(old.ports, e.ports)
-	e.health = buildHealth(e.svc, e.set, u.cfg.Node.Name)
-	if equalHealth(old.health, e.health) {
-		e.health = old.health
+func (u *update) computeService(name svcName, w *work) {
+	e := &entry{svc: w.svc, set: w.set, ports: u.buildPorts(w.svc, w.set), health: buildHealth(w.svc, w.set, u.rules.node.Name)}
+	u.mergePorts(w.old.ports, e.ports)
+	if equalHealth(w.old.health, e.health) {
+		e.health = w.old.health
 	} else {
 		u.diff.Health = append(u.diff.Health, types.NamespacedName(name))
 	}
-	if e.svc == nil && e.set == nil {
+	switch {
+	case e.svc == nil && e.set == nil:
 		u.services.remove(u.edit, name)
-		return
+	case !e.same(w.old):
+		u.services.set(u.edit, name, e)
 	}
-	u.services.set(u.edit, name, &e)
+}
+
+func (e *entry) same(o *entry) bool {
+	return e.svc == o.svc && e.set == o.set && e.health == o.health && slices.Equal(e.ports, o.ports)
 }
 
 // mergePorts puts the old port in the place of each in after that is equal, and
