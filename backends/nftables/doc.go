@@ -1,7 +1,75 @@
-// Package nftables brings a plan into the kernel with nftables: one table in
-// family ip and one in ip6, written together in one transaction.
+// Package nftables brings a plan into the kernel with nftables: one table in family
+// ip and one in ip6, both written in one transaction by one run of nft.
 //
-// A verdict in the map of frontends names what is done with a packet and how many endpoints there
-// are, never a Service: all Service ports with ten endpoints and the same row of the
-// decision table share one chain. Changing an endpoint changes elements of maps only.
+// # Model
+//
+// A verdict in the map of frontends names what is done with a packet and how many endpoints
+// there are, never a Service: all Service ports with ten endpoints and the same row of the
+// decision table of package plan share one chain. That chain looks up the endpoint by
+// frontend and a random slot. Changing a Service changes elements of maps only, so a change costs the same
+// with a thousand and with fifty thousand Services, and no chain, set or map is
+// made for an ordinary Service.
+//
+//	object                    kind   content
+//	service-ips               map    address . proto . port : verdict, all frontends but NodePorts
+//	service-nodeports         map    proto . port : verdict
+//	endpoints-P               map    address . port . slot : endpoint, P is tcp, udp or sctp
+//	nodeport-endpoints-P      map    port . slot : endpoint
+//	pick-P-N                  chain  one of N endpoints of the cluster pool (slots 0 to N-1)
+//	pick-local-P-M            chain  one of M endpoints of the local pool (slots from 65536)
+//	row-P-SHAPE-N-M           chain  what to do by origin, then a pick chain
+//	nodeport-pick-…, -row-…   chain  the same for NodePorts
+//	no-endpoint-ips           map    frontends that reject or drop what was not forwarded
+//	no-endpoint-nodeports     map    the same for NodePorts
+//	restricted-ips            set    frontends with source ranges
+//	allowed-sources           set    address . proto . port . range
+//	restricted-nodeports, allowed-nodeport-sources  the same for NodePorts
+//	cluster-ips               set    ClusterIPs: their unused ports reject
+//	service-cidrs             set    Service CIDRs: their unused addresses drop
+//	pod-cidrs                 set    where this node's pods send from
+//	nodeport-addresses        set    where NodePorts are served
+//	hairpin                   set    local endpoints, for packets that come back to their sender
+//	affinity-HASH-…           both   what a Service port with ClientIP affinity has of its own
+//	layout-HASH               chain  empty; says which version and options made the table
+//
+// A shape has one letter for each origin, in the order pod, node, outside: c and l for the
+// cluster and the local pool, C and L for the same with masquerading, x for not translated.
+// The comment of a rule is a hash of it, the comment of an element its Service port.
+//
+// # For authors of CNI plug-ins and network policies
+//
+//	hook         priority  what
+//	prerouting   -110      source ranges: drop, new flows only
+//	output       -110      the same for the node's own packets
+//	prerouting   -100      DNAT to endpoints, sets the masquerade mark
+//	output       -100      the same for the node's own packets
+//	input           0      reject and drop of what was not translated: frontends, NodePorts
+//	forward         0      the same: frontends, ClusterIPs, Service CIDRs
+//	output          0      the same
+//	postrouting   100      masquerade marked packets and hairpins, clears the mark
+//
+// Before -100 a packet has the frontend as its destination, after it the endpoint. Rules for what pods may
+// reach belong after it, at any priority above -100. The mark is one bit of the packet mark (0x4000 unless [Options] say
+// other) between -100 and postrouting, set and cleared by or and xor, so other bits
+// survive; the first packet of a flow only has it. The conntrack mark is not used. Packets of Service ports with affinity lose their
+// priority (SO_PRIORITY). Nothing is accepted: a drop elsewhere stays a drop. Other programs
+// must not change the tables; what they add is removed by the next full Sync.
+//
+// # Requirements and limits
+//
+// nft 1.0.1 and Linux 5.13 or newer, with the rights to change the network namespace
+// (CAP_NET_ADMIN); [Backend.Probe] names what is missing. A process with these
+// rights only inside its user namespace can send some hundred statements at once: first Syncs then take
+// several transactions, and a Service port with more than a few hundred endpoints fails.
+//
+// NodePorts are not served on loopback addresses. Source ranges are checked for new flows only.
+// Affinity belongs to a Service port, not to a Service, and is shared by its frontends; a client beyond the
+// limit of [Options] is spread as if there were none. Packets of other hosts that end on an endpoint on the
+// node's own address are not masqueraded.
+//
+// # Cost
+//
+// Memory of nft at the first Sync is about 2.5 kB an endpoint, at most for 100,000 of them at once. A Sync that is not full reads nothing and
+// runs nft once. Reading the tables, after a start or an error, takes seconds for 100,000 endpoints; [Backend.Check] reads all rules,
+// but of the elements a sample.
 package nftables

@@ -20,9 +20,9 @@ const (
 	ruleReturn = "return"
 	localOnly  = "fib saddr type local"
 
-	// maxComment is the limit of the kernel for the comment of a rule or an element,
-	// in bytes with the final zero: one byte more and the transaction fails.
-	maxComment = 127
+	// maxComment is the limit of nft for a comment, in bytes: one more and the
+	// transaction fails.
+	maxComment = 128
 )
 
 func jump(name string) string { return "jump " + name }

@@ -135,43 +135,46 @@ func (s shared) name() string {
 	return name
 }
 
-// parseShared is the reverse of name.
+// parseShared is the reverse of name; ok is false for all other names.
 func parseShared(name string) (s shared, ok bool) {
 	rest, nodePort := strings.CutPrefix(name, "nodeport-")
 	s.nodePort = nodePort
 	words := strings.Split(rest, "-")
-	switch words[0] {
+	next := func() (word string) {
+		if len(words) > 0 {
+			word, words = words[0], words[1:]
+		}
+		return word
+	}
+	switch next() {
 	case "deny":
 		s.kind = denyChain
 	case "row":
-		s.kind = rowChain
-		words = words[1:]
+		s.kind, s.proto = rowChain, protocol(next())
 	case "pick":
-		words = words[1:]
+		s.proto = protocol(next())
+		if s.proto == "local" {
+			s.proto = protocol(next())
+			s.local, _ = strconv.Atoi(next())
+		}
 	default:
 		return s, false
 	}
-	local := s.kind == pickChain && words[0] == "local"
-	if local {
-		words = words[1:]
+	if s.kind != pickChain {
+		copy(s.shape[:], next())
 	}
-	s.proto, words = protocol(words[0]), words[1:]
-	if s.kind == denyChain {
-		s.proto = ""
+	if s.kind == pickChain && s.local == 0 || s.shape.usesCluster() {
+		s.cluster, _ = strconv.Atoi(next())
 	}
-	if s.kind != pickChain && len(words) > 0 {
-		copy(s.shape[:], words[0])
-		words = words[1:]
+	if s.shape.usesLocal() {
+		s.local, _ = strconv.Atoi(next())
 	}
-	sizes := make([]int, 2)
-	for i, w := range words[:min(2, len(words))] {
-		sizes[i], _ = strconv.Atoi(w)
-	}
-	s.cluster, s.local = sizes[0], sizes[1]
-	if local || s.kind == rowChain && !s.shape.usesCluster() {
-		s.cluster, s.local = 0, sizes[0]
-	}
-	return s, s.name() == name
+	return s, s.valid() && s.name() == name
+}
+
+// valid reports whether a chain with this identity can do something.
+func (s shared) valid() bool {
+	return s.kind == denyChain || s.cluster+s.local > 0 && s.proto.number() != 0
 }
 
 // pick returns the chain that chooses from one pool only.

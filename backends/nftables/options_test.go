@@ -1,0 +1,35 @@
+package nftables
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func families6() []corev1.IPFamily { return []corev1.IPFamily{corev1.IPv6Protocol} }
+
+func TestOptions(t *testing.T) {
+	bad := []struct {
+		opts Options
+		want string
+	}{
+		{Options{Table: "a b"}, "Table"},
+		{Options{Table: "9a"}, "Table"},
+		{Options{Table: strings.Repeat("a", 65)}, "Table"},
+		{Options{Table: "a;flush ruleset"}, "Table"},
+		{Options{MasqueradeMark: 3}, "MasqueradeMark"},
+		{Options{AffinityClients: -1}, "AffinityClients"},
+		{Options{Families: []corev1.IPFamily{}}, "Families"},
+		{Options{Families: []corev1.IPFamily{"IPv5"}}, "Families"},
+	}
+	for _, tt := range bad {
+		if _, err := New(tt.opts); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("New(%+v) = %v, want an error about %s", tt.opts, err, tt.want)
+		}
+	}
+	b := newBackend(t, Options{})
+	if o := b.opts; o.Table != "vipkit" || o.MasqueradeMark != 0x4000 || o.AffinityClients != 65536 || o.NFT != "nft" {
+		t.Errorf("defaults are %+v", o)
+	}
+}

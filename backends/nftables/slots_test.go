@@ -1,0 +1,117 @@
+package nftables
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/vipkit/vipkit/endpoints"
+)
+
+// poolOf returns endpoints named by single letters, and slots the same way, "" for none.
+func poolOf(letters string) (pool []*endpoints.Endpoint) {
+	for _, l := range letters {
+		pool = append(pool, &endpoints.Endpoint{Addr: letterAddr(l)})
+	}
+	return pool
+}
+
+func letterAddr(l rune) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(l)}), 80)
+}
+
+func slotsOf(letters string) (slots []netip.AddrPort) {
+	for _, l := range letters {
+		slots = append(slots, letterAddr(l))
+	}
+	return slots
+}
+
+func lettersOf(slots []netip.AddrPort) (s string) {
+	for _, a := range slots {
+		s += string(rune(a.Addr().As4()[3]))
+	}
+	return s
+}
+
+func TestReslot(t *testing.T) {
+	tests := []struct{ name, old, pool, want string }{
+		{"first", "", "abc", "abc"},
+		{"same", "cab", "abc", "cab"},
+		{"one added", "ab", "abc", "abc"},
+		{"last removed", "abc", "ab", "ab"},
+		{"first removed: the last moves", "abcd", "bcd", "dbc"},
+		{"one replaced", "abcd", "axcd", "axcd"},
+		{"two removed", "abcde", "bde", "ebd"},
+		{"hole at the end", "abcde", "bcd", "dbc"},
+		{"grown and one replaced", "abc", "abxy", "abxy"},
+		{"all replaced", "ab", "xyz", "xyz"},
+		{"none left", "ab", "", ""},
+		{"the same endpoint twice in doubtful slots", "aab", "ab", "ab"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := lettersOf(reslot(slotsOf(tt.old), poolOf(tt.pool))); got != tt.want {
+				t.Errorf("reslot(%q, %q) = %q, want %q", tt.old, tt.pool, got, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzReslot checks that every endpoint has exactly one slot, and that no more slots change
+// than must.
+func FuzzReslot(f *testing.F) {
+	f.Add("abcdef", "acf")
+	f.Add("ab", "cdefgh")
+	f.Add("", "")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		old, want := distinct(a), distinct(b)
+		got := reslot(slotsOf(old), poolOf(want))
+		if s := slices.Sorted(slices.Values([]rune(lettersOf(got)))); string(s) != string(slices.Sorted(slices.Values([]rune(want)))) {
+			t.Fatalf("reslot(%q, %q) = %q", old, want, lettersOf(got))
+		}
+		kept := 0
+		for i := range min(len(got), len(old)) {
+			if got[i] == letterAddr(rune(old[i])) {
+				kept++
+			}
+		}
+		must := 0 // what stays and has a slot that is still there
+		for i, l := range old {
+			if i < len(want) && slices.Contains([]rune(want), l) {
+				must++
+			}
+		}
+		if kept < must {
+			t.Fatalf("reslot(%q, %q) = %q keeps %d slots, want %d", old, want, lettersOf(got), kept, must)
+		}
+	})
+}
+
+// distinct returns the letters of s, each once, in an order that s decides.
+func distinct(s string) (out string) {
+	for _, l := range s {
+		l = 'a' + l%26
+		if l >= 'a' && !slices.Contains([]rune(out), l) {
+			out += string(l)
+		}
+	}
+	return out
+}
+
+func TestAssignIDs(t *testing.T) {
+	slots := slotsOf("abcdef")
+	first := assignIDs(nil, slots)
+	rand.Shuffle(len(slots), func(i, j int) { slots[i], slots[j] = slots[j], slots[i] })
+	for dst, id := range assignIDs(nil, slots) {
+		if first[dst] != id || !usableID(id) {
+			t.Errorf("a restart gives %s the id %x, before %x", dst, id, first[dst])
+		}
+	}
+	taken := map[netip.AddrPort]uint32{slots[0]: idOf(slots[1])}
+	ids := assignIDs(taken, slots)
+	if ids[slots[0]] != taken[slots[0]] || ids[slots[1]] != idOf(slots[1])+1 {
+		t.Errorf("#79 two endpoints with one id: %x and %x", ids[slots[0]], ids[slots[1]])
+	}
+}
