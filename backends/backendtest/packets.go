@@ -3,7 +3,6 @@ package backendtest
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,7 +102,7 @@ func (p *player) prepare(t *testing.T, l line, v variant) func() {
 	}
 	switch {
 	case l.verdict == plan.Forward && l.sticks != spread:
-		c.found = p.memory(l, v)
+		c.found, c.timeout = p.memory(l, v), p.affinity(c.packets)
 		return c.callSticky
 	case l.verdict == plan.Forward:
 		return func() {
@@ -117,15 +116,6 @@ func (p *player) prepare(t *testing.T, l line, v variant) func() {
 	}
 }
 
-// memory returns the endpoints found by earlier sticky lines of the same flow.
-func (p *player) memory(l line, v variant) map[string]string {
-	key := v.String() + " " + l.flow()
-	if p.found[key] == nil {
-		p.found[key] = map[string]string{}
-	}
-	return p.found[key]
-}
-
 // A caller sends the packets of one line.
 type caller struct {
 	*player
@@ -133,8 +123,11 @@ type caller struct {
 	line    line
 	packets packets
 	failed  func(format string, args ...any)
-	seen    []bool            // which endpoints of the pool were reached
-	found   map[string]string // endpoint by client, for sticky lines
+	seen    []bool // which endpoints of the pool were reached
+
+	// For sticky lines: where each client has been, and how long that is remembered.
+	found   map[string]visit
+	timeout time.Duration
 }
 
 func (c *caller) probe(i int, timeout time.Duration) netlab.Probe {
@@ -232,44 +225,6 @@ func (c *caller) callRefused() {
 			return
 		}
 	}
-}
-
-// callSticky makes several connections from every client, which must all go to one
-// endpoint.
-func (c *caller) callSticky() {
-	hasMoved := false
-	for i := range c.packets.sources {
-		client := c.packets.sources[i].String()
-		before := c.found[client]
-		for n := range perClient {
-			endpoint, ok := c.call(i)
-			if !ok {
-				return
-			}
-			if (n > 0 || c.line.sticks == same && c.possible(before)) && endpoint != c.found[client] {
-				c.failed("%s: reached %s after %s", c.sent(i), endpoint, c.found[client])
-				return
-			}
-			c.found[client] = endpoint
-		}
-		hasMoved = hasMoved || before != c.found[client]
-	}
-	if c.line.sticks == moved && !hasMoved {
-		c.failed("%d clients, and all reached the endpoint that they had before", len(c.packets.sources))
-	}
-	for i, ok := range c.seen {
-		if !ok && len(c.packets.sources) >= numClients && c.line.sticks == sticky {
-			c.failed("%d clients, and none reached %s", len(c.packets.sources), c.line.pool[i].place)
-		}
-	}
-}
-
-// possible reports whether an endpoint, as [player.name] writes it, is in the pool.
-func (c *caller) possible(endpoint string) bool {
-	return slices.ContainsFunc(c.line.pool, func(t target) bool {
-		name, port, _ := strings.Cut(endpoint, ":")
-		return t.place == name && (t.port == 0 || strconv.Itoa(int(t.port)) == port)
-	})
 }
 
 // checkGone looks whether the packets of a line are left alone after Cleanup.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,12 +79,21 @@ func Run(t *testing.T, cfg Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			newPlayer(t, cfg, s).play(t)
+	// Scenarios mostly wait, so there are more at work than tests that run in parallel.
+	var workers sync.WaitGroup
+	queue := make(chan *scenario)
+	for range 2 * runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for s := range queue {
+				t.Run(s.name, func(t *testing.T) { newPlayer(t, cfg, s).play(t) })
+			}
 		})
 	}
+	for _, s := range scenarios {
+		queue <- s
+	}
+	close(queue)
+	workers.Wait()
 }
 
 // A player plays one scenario.
@@ -96,7 +107,7 @@ type player struct {
 	noSCTP   bool // the kernel has no sockets of it
 	pace     pace
 
-	found map[string]map[string]string // endpoint by flow and client, of sticky lines
+	found map[string]map[string]visit // by flow and client, of sticky lines
 
 	shown bool // the plan and the rules, with a failure
 
@@ -108,7 +119,7 @@ func newPlayer(t *testing.T, cfg Config, s *scenario) *player {
 	t.Helper()
 	p := &player{
 		cfg: cfg, scenario: s, book: newBook(),
-		found: map[string]map[string]string{}, conns: map[string]*netlab.Conn{},
+		found: map[string]map[string]visit{}, conns: map[string]*netlab.Conn{},
 	}
 	var err error
 	if p.world, err = newWorld(p.book); err != nil {
@@ -262,11 +273,12 @@ func (p *player) restart(t *testing.T, last []line) {
 }
 
 // afterRestart is what is expected of a Backend that took over: the same, also of
-// clients that have an endpoint already.
+// clients that have an endpoint already. Of several lines about one flow the last counts.
 func afterRestart(last []line) []line {
 	var out []line
-	for _, l := range last {
-		if l.wait != 0 {
+	for i, l := range last {
+		later := func(o line) bool { return o.flow() == l.flow() && o.onlyIf == l.onlyIf }
+		if l.wait != 0 || l.alive == "" && slices.ContainsFunc(last[i+1:], later) {
 			continue
 		}
 		if l.sticks != spread {
