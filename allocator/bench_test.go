@@ -157,8 +157,8 @@ func BenchmarkMemory(b *testing.B) {
 		b.Run(fmt.Sprintf("cidr=%s/used=%d/owners=%v", bb.cidr, bb.used, bb.owners), func(b *testing.B) {
 			var bytes float64
 			for b.Loop() {
-				var p *allocator.Pool
-				p, bytes = heapOf(func() *allocator.Pool {
+				var kept *allocator.Pool
+				kept, bytes = heapOf(func() *allocator.Pool {
 					p := newPool(b, bb.cidr, allocator.Options{})
 					for i := range bb.used {
 						o := allocator.Owner{}
@@ -171,7 +171,7 @@ func BenchmarkMemory(b *testing.B) {
 					}
 					return p
 				})
-				runtime.KeepAlive(p)
+				runtime.KeepAlive(kept)
 			}
 			b.ReportMetric(bytes/1024, "KiB")
 			b.ReportMetric(bytes/float64(bb.used), "bytes/address")

@@ -214,13 +214,6 @@ func (b *book) release(n uint64, owner Owner) (Owner, error) {
 	return Owner{}, nil
 }
 
-// undo frees n as if it had never been claimed: without quarantine.
-func (b *book) undo(n uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.drop(n)
-}
-
 // drop moves n from held to free. It reports false if nobody has n.
 func (b *book) drop(n uint64) bool {
 	if b.special(n) || !b.set.remove(n) {

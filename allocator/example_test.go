@@ -123,7 +123,7 @@ func change(
 	if err != nil {
 		return nil, err
 	}
-	defer txn.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // what it cannot give back, repair will find
+	defer txn.Rollback(context.WithoutCancel(ctx)) // what it cannot give back, repair will find
 
 	svc := txn.Service()
 	// Here the object is written. If that fails, return: the rollback follows.
@@ -135,8 +135,7 @@ func ExampleMultiCIDR() {
 	web := allocator.Owner{Namespace: "default", Name: "web"}
 	m := allocator.NewMultiCIDR(allocator.NewMemoryStore(nil), allocator.Options{Lowest: true})
 
-	_, err := m.Pick(ctx, corev1.IPv4Protocol, web)
-	fmt.Println(err)
+	fmt.Println(m.Pick(ctx, corev1.IPv4Protocol, web))
 
 	kubernetes := &networkingv1.ServiceCIDR{
 		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"},
@@ -144,8 +143,7 @@ func ExampleMultiCIDR() {
 	}
 	m.SetServiceCIDR(kubernetes)
 	for range 3 {
-		addr, err := m.Pick(ctx, corev1.IPv4Protocol, web)
-		fmt.Println(addr, err)
+		fmt.Println(m.Pick(ctx, corev1.IPv4Protocol, web))
 	}
 
 	// The cluster grows: a wider range over the first one.
@@ -154,14 +152,13 @@ func ExampleMultiCIDR() {
 		Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/24"}},
 	}
 	m.SetServiceCIDR(more)
-	addr, err := m.Pick(ctx, corev1.IPv4Protocol, web)
-	fmt.Println(addr, err)
+	fmt.Println(m.Pick(ctx, corev1.IPv4Protocol, web))
 	for _, r := range m.Ranges(corev1.IPv4Protocol) {
 		fmt.Println(r.Prefix, r.Stats.Used, r.Stats.Free)
 	}
 	fmt.Println(m.CanDelete("kubernetes"), m.CanDelete("more"))
 	// Output:
-	// allocator: pick IPv4 address: no range
+	// invalid IP allocator: pick IPv4 address: no range
 	// 10.96.0.1 <nil>
 	// 10.96.0.2 <nil>
 	// invalid IP allocator: pick IPv4 address: range is full

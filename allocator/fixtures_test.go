@@ -14,27 +14,27 @@ func prefix(text string) netip.Prefix   { return netip.MustParsePrefix(text) }
 func owner(name string) allocator.Owner { return allocator.Owner{Namespace: "ns1", Name: name} }
 
 // newPool returns a pool of cidr that must be valid.
-func newPool(t testing.TB, cidr string, opts allocator.Options) *allocator.Pool {
-	t.Helper()
+func newPool(tb testing.TB, cidr string, opts allocator.Options) *allocator.Pool {
+	tb.Helper()
 	p, err := allocator.NewPool(prefix(cidr), opts)
 	if err != nil {
-		t.Fatalf("NewPool(%s): %v", cidr, err)
+		tb.Fatalf("NewPool(%s): %v", cidr, err)
 	}
 	return p
 }
 
 // newPorts returns a pool of the ports in text.
-func newPorts(t testing.TB, text string, opts allocator.Options) *allocator.PortPool {
-	t.Helper()
+func newPorts(tb testing.TB, text string, opts allocator.Options) *allocator.PortPool {
+	tb.Helper()
 	r, err := allocator.ParsePortRange(text)
 	if err != nil {
-		t.Fatalf("ParsePortRange(%q): %v", text, err)
+		tb.Fatalf("ParsePortRange(%q): %v", text, err)
 	}
 	return allocator.NewPortPool(r, opts)
 }
 
 // wantError checks that err wraps want, or is nil if want is.
-func wantError(t testing.TB, what string, err, want error) {
+func wantError(t *testing.T, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
 		t.Errorf("%s = %v, want %v", what, err, want)
@@ -42,7 +42,7 @@ func wantError(t testing.TB, what string, err, want error) {
 }
 
 // pickAll picks n times and returns the set of what came, which must be new.
-func pickAll(t testing.TB, p *allocator.Pool, n int) map[netip.Addr]bool {
+func pickAll(t *testing.T, p *allocator.Pool, n int) map[netip.Addr]bool {
 	t.Helper()
 	got := map[netip.Addr]bool{}
 	for i := range n {
@@ -59,7 +59,7 @@ func pickAll(t testing.TB, p *allocator.Pool, n int) map[netip.Addr]bool {
 }
 
 // wantRange checks that got is exactly the addresses from first to last.
-func wantRange(t testing.TB, got map[netip.Addr]bool, first, last string) {
+func wantRange(t *testing.T, got map[netip.Addr]bool, first, last string) {
 	t.Helper()
 	n := 0
 	for a := addr(first); a.Compare(addr(last)) <= 0; a = a.Next() {

@@ -196,7 +196,7 @@ func TestRecords(t *testing.T) {
 		m := allocator.NewMultiCIDR(allocator.NewIPAddressStore(newIPAddressAPI(foreign, bad)), allocator.Options{})
 		addCIDR(t, m, "10.0.0.0/30")
 		wantError(t, "Refresh", m.Refresh(t.Context()), nil)
-		got := exhaust(t, m, v4)
+		got := exhaust(t, m)
 		if len(got) != 1 || !got[addr("10.0.0.2")] {
 			t.Errorf("picked %v, want 10.0.0.2 only", got)
 		}
@@ -218,7 +218,7 @@ func (api serviceAPI) Create(_ context.Context, svc *corev1.Service, opts metav1
 	if !ok {
 		return nil, errors.New("spec.clusterIPs[0]: Invalid value: family is not configured")
 	}
-	return nil, fmt.Errorf("Service is invalid: spec.clusterIPs: Invalid value: failed to allocate: the provided IP is not in the valid range. The range of valid IPs is %s", r) //nolint:staticcheck // the text of an API server
+	return nil, fmt.Errorf("Service is invalid: spec.clusterIPs: Invalid value: failed to allocate: the provided IP is not in the valid range. The range of valid IPs is %s", r)
 }
 
 type serviceCIDRAPI struct {

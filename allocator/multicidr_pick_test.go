@@ -246,7 +246,7 @@ func TestMultiCIDRPicks(t *testing.T) {
 			Quarantine: time.Minute, Now: func() time.Time { return now },
 		})
 		addCIDR(t, m, "10.0.0.0/30")
-		exhaust(t, m, v4)
+		exhaust(t, m)
 		wantError(t, "Release", m.Release(t.Context(), addr("10.0.0.1"), owner("web")), nil)
 		m.Forget(addr("10.0.0.1")) // the watch says it too, later
 		_, err := m.Pick(t.Context(), v4, owner("db"))
@@ -295,11 +295,11 @@ func TestMultiCIDRRefresh(t *testing.T) {
 		store := &scriptedStore{Store: allocator.NewMemoryStore(nil), answers: []error{allocator.ErrTaken}}
 		m := allocator.NewMultiCIDR(store, allocator.Options{Now: func() time.Time { return now }})
 		addCIDR(t, m, "10.0.0.0/30")
-		if got := len(exhaust(t, m, v4)); got != 1 {
+		if got := len(exhaust(t, m)); got != 1 {
 			t.Errorf("%d picks, want 1", got)
 		}
 		now = now.Add(time.Minute)
-		if got := len(exhaust(t, m, v4)); got != 1 {
+		if got := len(exhaust(t, m)); got != 1 {
 			t.Errorf("%d picks a minute later, want 1", got)
 		}
 	})

@@ -77,9 +77,9 @@ func TestPoolClaims(t *testing.T) {
 		})
 	}
 	t.Run("1.9 10.0.0.255 and 10.0.1.0 are ordinary in a /16", func(t *testing.T) {
-		p := newPool(t, "10.0.0.0/16", allocator.Options{})
-		wantError(t, "Claim .0.255", p.Claim(addr("10.0.0.255"), owner("web")), nil)
-		wantError(t, "Claim .1.0", p.Claim(addr("10.0.1.0"), owner("web")), nil)
+		wide := newPool(t, "10.0.0.0/16", allocator.Options{})
+		wantError(t, "Claim .0.255", wide.Claim(addr("10.0.0.255"), owner("web")), nil)
+		wantError(t, "Claim .1.0", wide.Claim(addr("10.0.1.0"), owner("web")), nil)
 	})
 	t.Run("1.5 the text that others look for", func(t *testing.T) {
 		err := p.Claim(addr("1.1.1.1"), owner("web"))
@@ -251,6 +251,7 @@ func TestPoolQuarantine(t *testing.T) {
 	opts := allocator.Options{Quarantine: time.Minute, Now: func() time.Time { return now }}
 	a, other := addr("10.0.0.1"), addr("10.0.0.2")
 	full := func(t *testing.T) *allocator.Pool {
+		t.Helper()
 		p := newPool(t, "10.0.0.0/30", opts)
 		pickAll(t, p, 2)
 		wantError(t, "Release", p.Release(a, owner("web")), nil)

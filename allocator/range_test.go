@@ -128,6 +128,7 @@ func TestRangesWithoutAddress(t *testing.T) {
 // a range can be filled in a test.
 func TestSmallRanges(t *testing.T) {
 	check := func(t *testing.T, cidr netip.Prefix, edges uint64) {
+		t.Helper()
 		host := cidr.Addr().BitLen() - cidr.Bits()
 		want := max(1<<host, edges) - edges
 		offset := uint64(0)

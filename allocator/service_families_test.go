@@ -45,7 +45,7 @@ type matrixRow struct {
 	want          [4]string
 }
 
-func checkMatrix(t *testing.T, section string, clusterFamilies string, rows []matrixRow, swap func(string) string) {
+func checkMatrix(t *testing.T, clusterFamilies string, rows []matrixRow, swap func(string) string) {
 	t.Helper()
 	config := allocator.ClusterConfig{Families: families(clusterFamilies)}
 	for _, row := range rows {
@@ -54,7 +54,7 @@ func checkMatrix(t *testing.T, section string, clusterFamilies string, rows []ma
 			if !strings.HasPrefix(ips, "None") {
 				ips = swap(ips)
 			}
-			name := fmt.Sprintf("%s cluster %s clusterIPs %q families %q policy %q", section, clusterFamilies, ips, fams, short)
+			name := fmt.Sprintf("4.3 cluster %s clusterIPs %q families %q policy %q", clusterFamilies, ips, fams, short)
 			t.Run(name, func(t *testing.T) {
 				svc := service(append(given(ips), withFamilies(fams), withPolicy(short))...)
 				got := "E"
@@ -111,8 +111,8 @@ func TestCreationMatrix(t *testing.T) {
 		{"None", "64", [4]string{"E", "E", "P/64", "R/64"}},
 	}, headlessRows()...)
 	same := func(s string) string { return s }
-	checkMatrix(t, "4.3", "46", rows, same)
-	checkMatrix(t, "4.3", "64", rows, mirror)
+	checkMatrix(t, "46", rows, same)
+	checkMatrix(t, "64", rows, mirror)
 
 	single := append([]matrixRow{
 		{"", "", [4]string{"S/4", "S/4", "P/4", "E"}},
@@ -129,8 +129,8 @@ func TestCreationMatrix(t *testing.T) {
 		{"None", "4", [4]string{"S/4", "S/4", "P/4", "E"}},
 		{"None", "6", all("E")},
 	}, headlessRows()...)
-	checkMatrix(t, "4.3", "4", single, same)
-	checkMatrix(t, "4.3", "6", single, mirror)
+	checkMatrix(t, "4", single, same)
+	checkMatrix(t, "6", single, mirror)
 }
 
 func TestFamilyErrors(t *testing.T) {

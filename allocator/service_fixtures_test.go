@@ -76,6 +76,7 @@ func ofType(t corev1.ServiceType) edit { return func(s *corev1.Service) { s.Spec
 func withPolicy(short string) edit {
 	return func(s *corev1.Service) { s.Spec.IPFamilyPolicy = policy(short) }
 }
+
 func withFamilies(short string) edit {
 	return func(s *corev1.Service) { s.Spec.IPFamilies = families(short) }
 }
@@ -110,11 +111,9 @@ func withPorts(texts ...string) edit {
 			if name, rest, ok := strings.Cut(text, ":"); ok {
 				sp.Name, text = name, rest
 			}
-			text, number, ok := strings.Cut(text, "=")
-			if ok {
-				_, _ = fmt.Sscan(number, &sp.NodePort)
-			}
-			port, protocol, _ := strings.Cut(text, "/")
+			use, number, _ := strings.Cut(text, "=")
+			_, _ = fmt.Sscan(number, &sp.NodePort) // it stays 0 if there is none
+			port, protocol, _ := strings.Cut(use, "/")
 			_, _ = fmt.Sscan(port, &sp.Port)
 			sp.Protocol = corev1.Protocol(protocol)
 			s.Spec.Ports = append(s.Spec.Ports, sp)
@@ -141,7 +140,7 @@ type cluster struct {
 
 // newCluster returns an empty cluster of the families in short form, with lowest
 // first pools so that results can be stated: .17, ::11, 30086.
-func newCluster(t testing.TB, short string) *cluster {
+func newCluster(t *testing.T, short string) *cluster {
 	t.Helper()
 	opts := allocator.Options{Lowest: true}
 	c := &cluster{
@@ -180,7 +179,7 @@ func (c *cluster) used() (addresses string, ports uint64) {
 }
 
 // plan plans a change that must be valid.
-func (c *cluster) plan(t testing.TB, before, after *corev1.Service) *allocator.ServicePlan {
+func (c *cluster) plan(t *testing.T, before, after *corev1.Service) *allocator.ServicePlan {
 	t.Helper()
 	plan, errs := allocator.Plan(before, after, c.config)
 	if errs != nil {
@@ -190,7 +189,7 @@ func (c *cluster) plan(t testing.TB, before, after *corev1.Service) *allocator.S
 }
 
 // begin plans a change and applies it.
-func (c *cluster) begin(t testing.TB, before, after *corev1.Service) *allocator.Txn {
+func (c *cluster) begin(t *testing.T, before, after *corev1.Service) *allocator.Txn {
 	t.Helper()
 	txn, err := c.services.Apply(t.Context(), c.plan(t, before, after))
 	if err != nil {
@@ -200,7 +199,7 @@ func (c *cluster) begin(t testing.TB, before, after *corev1.Service) *allocator.
 }
 
 // change carries a change out and returns what is stored then.
-func (c *cluster) change(t testing.TB, before, after *corev1.Service) *corev1.Service {
+func (c *cluster) change(t *testing.T, before, after *corev1.Service) *corev1.Service {
 	t.Helper()
 	txn := c.begin(t, before, after)
 	svc := txn.Service()

@@ -99,13 +99,15 @@ func TestNodePortsOnUpdate(t *testing.T) {
 			"4.2 #45 twins keep the number they share",
 			service(ofType(typeNodePort), withPorts("a:53/TCP", "b:53/UDP")),
 			[]edit{withPorts("a:53/TCP", "b:53/UDP")},
-			[]int32{30086, 30086}, "", 1, 1,
+			[]int32{30086, 30086},
+			"", 1, 1,
 		},
 		{
 			"4.2 #45 twins with different numbers keep them",
 			service(ofType(typeNodePort), withPorts("a:53/TCP=30053", "b:53/UDP=30054")),
 			[]edit{withPorts("b:53/UDP", "a:53/TCP")},
-			[]int32{30054, 30053}, "", 2, 2,
+			[]int32{30054, 30053},
+			"", 2, 2,
 		},
 	})
 }

@@ -201,7 +201,7 @@ func TestTypeTransitions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, held := range strings.Fields(before) {
+			for held := range strings.FieldsSeq(before) {
 				if !strings.Contains(c.state(), held) {
 					t.Errorf("%s was released before the commit", held)
 				}

@@ -74,10 +74,10 @@ func (l *ledger[T]) restoreAllocation(ra *corev1.RangeAllocation) error {
 		return &Error{Op: "restore", Value: l.text, Err: errNoAllocation}
 	}
 	var runs []run
-	for i := len(ra.Data) - 1; i >= 0; i-- {
+	for i, octet := range slices.Backward(ra.Data) {
 		base := uint64(len(ra.Data)-1-i) * 8
-		for b := ra.Data[i]; b != 0; b &= b - 1 {
-			runs = appendNumber(runs, base+uint64(bits.TrailingZeros8(b)))
+		for ; octet != 0; octet &= octet - 1 { // clears the lowest one
+			runs = appendNumber(runs, base+uint64(bits.TrailingZeros8(octet)))
 		}
 	}
 	return l.restore(runs, nil, l.bits)

@@ -22,6 +22,7 @@ func ones(n int) []byte {
 
 func TestAllocationSnapshots(t *testing.T) {
 	allocation := func(t *testing.T, p *allocator.Pool) *corev1.RangeAllocation {
+		t.Helper()
 		ra, err := p.Allocation()
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -58,11 +57,6 @@ func distance(from, to netip.Addr) (uint64, bool) {
 	low, borrow := bits.Sub64(binary.BigEndian.Uint64(t[8:]), binary.BigEndian.Uint64(f[8:]), 0)
 	high, borrow := bits.Sub64(binary.BigEndian.Uint64(t[:8]), binary.BigEndian.Uint64(f[:8]), borrow)
 	return low, high == 0 && borrow == 0
-}
-
-// compare orders spans by family and first address, the larger one first.
-func (s span) compare(other span) int {
-	return cmp.Or(s.first.Compare(other.first), cmp.Compare(other.size, s.size))
 }
 
 // A prefixRange is what follows from a prefix: which addresses are usable, and
