@@ -1,0 +1,91 @@
+package iptables
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vipkit/vipkit/backends"
+)
+
+var _ backends.Checker = (*Backend)(nil)
+
+// Check returns false before the first Sync and after one that failed. Otherwise it compares our chains and jumps with what the last Sync left: whether all exist,
+// have as many rules as they should, and begin with the right one. A jump that is no longer
+// the first of its chain is left to the next Full Delta, so that two programs which
+// both want to be first do not drive each other.
+//
+// With the nft variant it reads only a number, if nobody at all changed nftables since.
+// Otherwise it reads both tables of each family: about 0.1 s for 10,000 rules.
+func (b *Backend) Check(ctx context.Context) (bool, error) {
+	if b.base == nil {
+		return false, nil
+	}
+	now := b.readGeneration()
+	if now != 0 && now == b.generation {
+		return true, nil
+	}
+	for _, f := range b.families {
+		for t := range table(numTables) {
+			text, err := b.runner.save(ctx, f.family, t)
+			if err != nil {
+				return true, fmt.Errorf("iptables: check %s: %w", f.ip, err)
+			}
+			if d := f.have[t].difference(parseSaved(text, b.opts.Prefix), b.opts.Prefix); d != "" {
+				return false, fmt.Errorf("iptables: check %s: table %s: %s", f.ip, t, d)
+			}
+		}
+	}
+	b.generation = now
+	return true, nil
+}
+
+// difference says in words what is not as remembered, "" if all is.
+func (s *state) difference(now *state, prefix string) string {
+	for _, name := range slices.Sorted(maps.Keys(s.chains)) {
+		print, ok := now.chains[name]
+		switch {
+		case !ok:
+			return fmt.Sprintf("chain %s-%s is gone", prefix, name)
+		case print != s.chains[name]:
+			return fmt.Sprintf("chain %s-%s has other rules", prefix, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(now.chains)) {
+		if _, ok := s.chains[name]; !ok {
+			return fmt.Sprintf("chain %s-%s is not ours", prefix, name)
+		}
+	}
+	for _, base := range slices.Sorted(maps.Keys(s.jumps)) {
+		if !slices.Equal(s.jumps[base], now.jumps[base]) {
+			return fmt.Sprintf("chain %s has not one jump of ours", base)
+		}
+	}
+	return ""
+}
+
+// readGeneration returns the generation of nftables, 0 if it cannot be read. That of a
+// kernel with only legacy tables never changes, so it says nothing.
+func (b *Backend) readGeneration() uint32 {
+	if !b.nft {
+		return 0
+	}
+	n, err := b.kernel.generation()
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// noteGeneration is called after a Sync with the generation from before it. If only our own
+// commits were counted since a moment when all was known, it still is.
+func (b *Backend) noteGeneration(before uint32) {
+	now := b.readGeneration()
+	known := before != 0 && before == b.generation || b.last.Full
+	if known && now == before+uint32(b.last.Transactions) {
+		b.generation = now
+	} else {
+		b.generation = 0
+	}
+}

@@ -1,0 +1,115 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Cleanup deletes all chains that begin with the prefix and the jumps to them, of both
+// variants and families as far as there are programs and tables for them, and sets
+// route_localnet back if it was set by a Backend. All other rules stay as they are.
+//
+// A chain that somebody else's rule names is only emptied, since that rule is not
+// ours to delete; the error tells the rule.
+func (b *Backend) Cleanup(ctx context.Context) error {
+	b.base, b.families, b.generation = nil, nil, 0
+	b.last = Stats{}
+	var errs []error
+	for _, r := range b.cleaners(ctx) {
+		for _, f := range families() {
+			if err := b.cleanFamily(ctx, r, f); err != nil {
+				errs = append(errs, fmt.Errorf("iptables: clean up %s: %w", f.ip, err))
+			}
+		}
+	}
+	err := errors.Join(errs...)
+	b.report(ctx, err)
+	return err
+}
+
+// A cleaner is a runner, and whether it writes legacy tables.
+type cleaner struct {
+	runner
+	legacy bool
+}
+
+// cleaners returns one for each variant that may have chains of ours.
+func (b *Backend) cleaners(ctx context.Context) []cleaner {
+	own := cleaner{b.runner, !b.isNFT(ctx)}
+	all := []cleaner{own}
+	if _, real := b.runner.(programs); !real {
+		return all
+	}
+	other := programs{NFT, b.opts.LockWait}
+	if !own.legacy {
+		other.variant = Legacy
+	}
+	if _, err := other.version(ctx, families()[0]); err == nil {
+		all = append(all, cleaner{other, !own.legacy})
+	}
+	return all
+}
+
+func (b *Backend) cleanFamily(ctx context.Context, r cleaner, f *family) error {
+	exist := []string{nat.String(), filter.String()}
+	if r.legacy {
+		var err error
+		if exist, err = b.kernel.legacyTables(f); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	// Filter last: its chain says that route_localnet is ours.
+	for t := range table(numTables) {
+		if slices.Contains(exist, t.String()) {
+			errs = append(errs, b.cleanTable(ctx, r, f, t))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b *Backend) cleanTable(ctx context.Context, r cleaner, f *family, t table) error {
+	text, err := r.save(ctx, f, t)
+	if err != nil {
+		return err
+	}
+	have := parseSaved(text, b.opts.Prefix)
+	if _, ours := have.chains[chainLocalnet]; ours {
+		if err := b.closeLoopback(); err != nil {
+			return err // the guard stays
+		}
+	}
+	s := section{table: t, prefix: b.opts.Prefix}
+	edit := make(chainEdit)
+	for name := range have.chains {
+		edit[name] = nil
+	}
+	foreign := pinnedChains(have, b.opts.Prefix, t)
+	s.plan(edit, have)
+	for _, base := range slices.Sorted(maps.Keys(have.jumps)) {
+		s.unjump(base, have)
+	}
+	if s.lines() == 0 {
+		return foreign
+	}
+	if err := r.restore(ctx, f, script{&s}.text(), false); err != nil {
+		return err
+	}
+	b.last.Statements += s.lines()
+	b.last.Transactions++
+	return foreign
+}
+
+// pinnedChains says which chains cannot be deleted.
+func pinnedChains(have *state, prefix string, t table) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(have.pinned)) {
+		if _, ok := have.chains[name]; ok {
+			errs = append(errs, fmt.Errorf("table %s: chain %s-%s is in use by a rule of %s", t, prefix, name, have.pinned[name]))
+		}
+	}
+	return errors.Join(errs...)
+}

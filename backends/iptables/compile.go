@@ -1,0 +1,220 @@
+package iptables
+
+import (
+	"net/netip"
+
+	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// A tree names one of the dispatches of a family.
+type tree int
+
+const (
+	treeIPs tree = iota
+	treePorts
+	treeHairpin
+	treeDenyIPs
+	treeDenyPorts
+	treeClusterIPs
+	treeHealth
+	numTrees = 7
+)
+
+// A place is a site in a tree.
+type place struct {
+	tree tree
+	site site
+}
+
+// A program is what one Service port contributes to the tables of its family.
+type program struct {
+	chains  [numTables][]*chain // of this port alone
+	places  map[place]string    // of this port alone: what is done there
+	counted map[place]string    // others may have the same
+}
+
+// compile returns the program of a port, which may be nil.
+func (l *layout) compile(p *plan.Port) *program {
+	out := &program{places: make(map[place]string), counted: make(map[place]string)}
+	if p == nil {
+		return out
+	}
+	c := compiler{layout: l, program: out, port: p, proto: protocolOf(p.Protocol), about: keyText(p.Key), made: make(map[string]bool)}
+	for i := range p.Frontends {
+		f := &p.Frontends[i]
+		c.forward(f)
+		c.deny(f)
+		if f.Kind == plan.ClusterIP {
+			out.counted[place{treeClusterIPs, addrSite(f.Addr)}] = doReject
+		}
+	}
+	if p.HealthCheckNodePort != 0 {
+		out.counted[place{treeHealth, siteOf(netip.Addr{}, protocolTCP, p.HealthCheckNodePort)}] = doAccept
+	}
+	return out
+}
+
+// A compiler fills the program of one port.
+type compiler struct {
+	*layout
+	*program
+	port  *plan.Port
+	proto protocol
+	about string
+	made  map[string]bool // chains that the program has
+}
+
+// add puts a chain into the program unless it is there.
+func (c *compiler) add(t table, name string, rules func() []string) string {
+	if !c.made[name] {
+		c.made[name] = true
+		c.chains[t] = append(c.chains[t], &chain{name: name, about: c.about, rules: rules()})
+	}
+	return name
+}
+
+// siteText tells the chains of frontends apart.
+func (c *compiler) siteText(f *plan.Frontend) string { return f.String() + " " + c.proto.String() }
+
+// placeOf returns where a frontend is dispatched.
+func (c *compiler) placeOf(f *plan.Frontend, ips, ports tree) place {
+	if f.Kind == plan.NodePort {
+		return place{ports, siteOf(netip.Addr{}, c.proto, f.Port)}
+	}
+	return place{ips, siteOf(f.Addr, c.proto, f.Port)}
+}
+
+// forward adds what table nat does at a frontend: nothing if no packet is forwarded. What
+// is not forwarded at an external address must not be taken for a NodePort's.
+func (c *compiler) forward(f *plan.Frontend) {
+	at := c.placeOf(f, treeIPs, treePorts)
+	s := forwarding(f.Actions)
+	switch {
+	case s.forwards() && f.Restricted:
+		c.places[at] = goTo(c.add(nat, hashed(letterFirewall, c.siteText(f)), func() []string {
+			target := goTo(c.row(s))
+			rules := make([]string, 0, len(f.Allow)+1)
+			for _, p := range f.Allow {
+				rules = append(rules, words(source(p), target))
+			}
+			return append(rules, doAccept)
+		}))
+	case s.forwards():
+		c.places[at] = goTo(c.row(s))
+	case f.Kind == plan.ExternalIP || f.Kind == plan.LoadBalancerIP:
+		c.places[at] = doAccept
+	}
+}
+
+// row returns the chain that forwards by origin: that of the pool itself if
+// nothing else is to be done.
+func (c *compiler) row(s shape) string {
+	if letter, ok := s.uniform(false); ok && (letter == letterToCluster || letter == letterToLocal) {
+		return c.pool(letter)
+	}
+	name := hashed(letterRow, c.about+" "+string(s[:]))
+	return c.add(nat, name, func() []string { return c.byOrigin(s, c.forwardBy) })
+}
+
+// forwardBy returns what is done for one letter, one rule each.
+func (c *compiler) forwardBy(letter byte) []string {
+	switch letter {
+	case letterToCluster, letterToLocal:
+		return []string{goTo(c.pool(letter))}
+	case letterToClusterMasq:
+		return []string{c.setMark(), goTo(c.pool(letterToCluster))}
+	case letterToLocalMasq:
+		return []string{c.setMark(), goTo(c.pool(letterToLocal))}
+	default:
+		return []string{doAccept}
+	}
+}
+
+// pool returns the chain that chooses an endpoint of one pool.
+func (c *compiler) pool(letter byte) string {
+	list, name := c.port.Cluster, hashed(letterCluster, c.about)
+	if letter == letterToLocal {
+		list, name = c.port.Local, hashed(letterLocal, c.about)
+	}
+	return c.add(nat, name, func() []string {
+		c.hairpin(list)
+		return c.choose(list)
+	})
+}
+
+// hairpin lets a local endpoint reach itself. The endpoint answers its own address
+// directly, so that only masquerading brings the answer back through the node.
+func (c *compiler) hairpin(list []*endpoints.Endpoint) {
+	for _, e := range list {
+		if e.NodeName == c.node && c.node != "" {
+			a := e.Addr.Addr()
+			c.counted[place{treeHairpin, addrSite(a)}] = words(source(host(a)), doMasquerade)
+		}
+	}
+}
+
+// choose returns rules that send a packet to one endpoint: the one the client used
+// before, if there is affinity, else each with the same probability.
+func (c *compiler) choose(list []*endpoints.Endpoint) []string {
+	affine := c.port.AffinityTimeout > 0
+	var rules []string
+	for _, e := range list {
+		if affine {
+			rules = append(rules, words(recall(c.clients(e), c.port.AffinityTimeout), translate(c.proto, e)))
+		}
+	}
+	for i, e := range list {
+		var set string
+		if affine {
+			set = remember(c.clients(e))
+		}
+		rules = append(rules, words(oneOf(len(list)-i), set, translate(c.proto, e)))
+	}
+	return rules
+}
+
+// clients names the kernel's list of the clients of an endpoint, the same in both pools.
+func (c *compiler) clients(e *endpoints.Endpoint) string {
+	return "@" + hashText(c.about+" "+e.String())
+}
+
+// deny adds what table filter does with packets for a frontend that nothing translated.
+func (c *compiler) deny(f *plan.Frontend) {
+	at := c.placeOf(f, treeDenyIPs, treeDenyPorts)
+	s := denying(f.Actions)
+	letter, one := s.uniform(true)
+	var do string
+	switch {
+	case one && letter == letterPass && !f.Restricted:
+		return
+	case one && letter == letterReject:
+		do = doReject
+	case one:
+		do = doDrop
+	default:
+		do = goTo(c.add(filter, hashed(letterOrigin, c.siteText(f)), func() []string { return c.byOrigin(s, denyBy) }))
+	}
+	if !f.Restricted || do == doDrop {
+		c.places[at] = do
+		return
+	}
+	c.places[at] = goTo(c.add(filter, hashed(letterRefuse, c.siteText(f)), func() []string {
+		rules := make([]string, 0, len(f.Allow)+1)
+		for _, p := range f.Allow {
+			rules = append(rules, words(source(p), do))
+		}
+		return append(rules, doDrop)
+	}))
+}
+
+func denyBy(letter byte) []string {
+	switch letter {
+	case letterReject:
+		return []string{doReject}
+	case letterDrop:
+		return []string{doDrop}
+	default:
+		return []string{doReturn}
+	}
+}

@@ -1,0 +1,200 @@
+package iptables
+
+import (
+	"math/bits"
+	"net/netip"
+	"slices"
+	"sort"
+	"strconv"
+)
+
+// leafSize is how many rules for single sites a chain has at most. More are split by the
+// next two bits.
+const leafSize = 8
+
+// stride is the number of bits by which a chain is split. Two cost a packet the fewest
+// rules: 2.5 on average for a choice of four.
+const stride = 2
+
+// A site is an address, a protocol and a port as bytes, so that sites sort by their
+// bits and have prefixes. The address is missing in what is found by port only, and
+// protocol and port in what is found by address only.
+type site string
+
+const (
+	protocolBits = 8
+	portBits     = 16
+)
+
+func siteOf(a netip.Addr, p protocol, port uint16) site {
+	b := append(a.AsSlice(), byte(p), byte(port>>8), byte(port))
+	return site(b)
+}
+
+func addrSite(a netip.Addr) site { return site(a.AsSlice()) }
+
+// common returns the number of leading bits that a and b share.
+func common(a, b site) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if x := a[i] ^ b[i]; x != 0 {
+			return i*8 + bits.LeadingZeros8(x)
+		}
+	}
+	return n * 8
+}
+
+// first returns s with all bits but the first n cleared.
+func (s site) first(n int) site {
+	b := []byte(s)
+	for i := range b {
+		switch keep := n - i*8; {
+		case keep <= 0:
+			b[i] = 0
+		case keep < 8:
+			b[i] &^= 0xff >> keep
+		}
+	}
+	return site(b)
+}
+
+// A dispatch is a tree of chains that finds a site in few rules. Its shape follows from the
+// sites alone, not from the order in which they came: a chain with more than leafSize sites
+// is split by the first pair of bits in which they differ. So a change of one site
+// touches only the chains on the way to it.
+type dispatch struct {
+	root  string // name of the chain that packets enter
+	about string
+	addrs int             // bits of an address, 0 if sites have none
+	keys  []site          // sorted
+	to    map[site]string // what a rule does after its match
+}
+
+func newDispatch(root, about string, addrBits int) *dispatch {
+	return &dispatch{root: root, about: about, addrs: addrBits, to: make(map[site]string)}
+}
+
+// A chainEdit is the new content of chains by name, nil for one to be deleted.
+type chainEdit map[string]*chain
+
+// update changes what is done at sites, "" to forget one, and returns the chains that
+// are different then.
+func (d *dispatch) update(changes map[site]string) chainEdit {
+	touched := make([]site, 0, len(changes))
+	for k := range changes {
+		touched = append(touched, k)
+	}
+	slices.Sort(touched)
+	edit := make(chainEdit)
+	d.walk(d.root, d.keys, touched, func(c *chain) { edit[c.name] = nil })
+	for _, k := range touched {
+		d.put(k, changes[k], len(touched) == 1)
+	}
+	if len(touched) > 1 {
+		d.keys = d.keys[:0]
+		for k := range d.to {
+			d.keys = append(d.keys, k)
+		}
+		slices.Sort(d.keys)
+	}
+	d.walk(d.root, d.keys, touched, func(c *chain) { edit[c.name] = c })
+	return edit
+}
+
+// put changes one site, and keys too if keep is true.
+func (d *dispatch) put(k site, what string, keep bool) {
+	i, found := slices.BinarySearch(d.keys, k)
+	switch {
+	case what == "" && !found:
+	case what == "":
+		delete(d.to, k)
+		if keep {
+			d.keys = slices.Delete(d.keys, i, i+1)
+		}
+	default:
+		d.to[k] = what
+		if keep && !found {
+			d.keys = slices.Insert(d.keys, i, k)
+		}
+	}
+}
+
+// walk emits the chain called name, which is for keys, and of those below it the ones
+// that lead to touched sites.
+func (d *dispatch) walk(name string, keys, touched []site, emit func(*chain)) {
+	c := &chain{name: name, about: d.about}
+	defer emit(c)
+	if len(keys) <= leafSize {
+		for _, k := range keys {
+			c.rules = append(c.rules, d.match(k, len(k)*8)+" "+d.to[k])
+		}
+		return
+	}
+	end := d.split(common(keys[0], keys[len(keys)-1]))
+	for len(keys) > 0 {
+		head := keys[0]
+		n := sort.Search(len(keys), func(i int) bool { return common(head, keys[i]) < end })
+		if n == 1 {
+			c.rules = append(c.rules, d.match(head, len(head)*8)+" "+d.to[head])
+		} else {
+			child := d.child(head.first(end), end)
+			c.rules = append(c.rules, d.match(head, end)+" "+goTo(child))
+			if t := under(touched, head, end); len(t) > 0 {
+				d.walk(child, keys[:n], t, emit)
+			}
+		}
+		keys = keys[n:]
+	}
+}
+
+// under returns those of sorted sites that share the first n bits with head.
+func under(sites []site, head site, n int) []site {
+	low := head.first(n)
+	from := sort.Search(len(sites), func(i int) bool { return sites[i].first(n) >= low })
+	to := from + sort.Search(len(sites)-from, func(i int) bool { return sites[from+i].first(n) > low })
+	return sites[from:to]
+}
+
+// split returns how many bits tell the groups of sites apart that have the first n in
+// common. Groups begin at even bits, so that they stay the same when sites come in that
+// share less, and the protocol is never cut, since no rule matches half of it.
+func (d *dispatch) split(n int) int {
+	if n >= d.addrs && n < d.addrs+protocolBits {
+		return d.addrs + protocolBits
+	}
+	return n - n%stride + stride
+}
+
+func (d *dispatch) child(slot site, n int) string {
+	return hashed(letterNode, d.root+" "+string(slot)+" "+strconv.Itoa(n))
+}
+
+// match returns a match for all sites that share the first n bits with k.
+func (d *dispatch) match(k site, n int) string {
+	if d.addrs == 0 {
+		return d.matchPort(k, n)
+	}
+	a, _ := netip.AddrFromSlice([]byte(k[:d.addrs/8]))
+	text := "-d " + netip.PrefixFrom(a, min(n, d.addrs)).Masked().String()
+	if n > d.addrs {
+		text += " " + d.matchPort(k[d.addrs/8:], n-d.addrs)
+	}
+	return text
+}
+
+// matchPort is match for the part of a site after the address.
+func (d *dispatch) matchPort(k site, n int) string {
+	p := protocol(k[0])
+	text := "-p " + p.String()
+	if n == protocolBits {
+		return text
+	}
+	low := uint16(k[1])<<8 | uint16(k[2])
+	width := portBits + protocolBits - n
+	low = low >> width << width
+	text += " " + p.module() + " --dport " + strconv.Itoa(int(low))
+	if width > 0 {
+		text += ":" + strconv.Itoa(int(low)+(1<<width)-1)
+	}
+	return text
+}

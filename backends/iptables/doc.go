@@ -1,0 +1,2 @@
+// Package iptables brings a plan into the kernel with iptables.
+package iptables

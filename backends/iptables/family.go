@@ -1,0 +1,97 @@
+package iptables
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A protocol is the number of a transport protocol.
+type protocol uint8
+
+const (
+	protocolTCP  protocol = 6
+	protocolUDP  protocol = 17
+	protocolSCTP protocol = 132
+)
+
+func protocolOf(p corev1.Protocol) protocol {
+	switch p {
+	case corev1.ProtocolUDP:
+		return protocolUDP
+	case corev1.ProtocolSCTP:
+		return protocolSCTP
+	default:
+		return protocolTCP
+	}
+}
+
+// String returns the name that iptables uses.
+func (p protocol) String() string {
+	switch p {
+	case protocolUDP:
+		return "udp"
+	case protocolSCTP:
+		return "sctp"
+	default:
+		return "tcp"
+	}
+}
+
+// A family is IPv4 or IPv6, and what differs between them.
+type family struct {
+	ip       corev1.IPFamily
+	command  string // begins the names of the programs
+	bits     int    // of an address
+	loopback netip.Prefix
+	unserved []netip.Prefix // local addresses that never serve NodePorts unless named
+}
+
+func families() []*family {
+	loopback4, loopback6 := netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")
+	return []*family{
+		{
+			ip: corev1.IPv4Protocol, command: "iptables", bits: 32, loopback: loopback4,
+			unserved: []netip.Prefix{loopback4, netip.MustParsePrefix("169.254.0.0/16")},
+		},
+		{
+			ip: corev1.IPv6Protocol, command: "ip6tables", bits: 128, loopback: loopback6,
+			unserved: []netip.Prefix{loopback6, netip.MustParsePrefix("fe80::/10")},
+		},
+	}
+}
+
+// has reports whether a belongs to the family.
+func (f *family) has(a netip.Addr) bool {
+	return a.IsValid() && a.Is4() == (f.ip == corev1.IPv4Protocol)
+}
+
+// A table is one of the two tables that have our chains.
+type table int
+
+const (
+	nat table = iota
+	filter
+	numTables = 2
+)
+
+// String returns the name that iptables uses.
+func (t table) String() string {
+	if t == nat {
+		return "nat"
+	}
+	return "filter"
+}
+
+// A hookJump is a jump from a built-in chain to one of ours, the only rules of ours outside
+// our own chains.
+type hookJump struct {
+	base, to string
+}
+
+func hookJumps(t table) []hookJump {
+	if t == nat {
+		return []hookJump{{"PREROUTING", chainServices}, {"OUTPUT", chainServices}, {"POSTROUTING", chainPostrouting}}
+	}
+	return []hookJump{{"INPUT", chainInput}, {"FORWARD", chainForward}, {"OUTPUT", chainOutput}}
+}

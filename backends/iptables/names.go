@@ -1,0 +1,86 @@
+package iptables
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strconv"
+	"strings"
+
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// Names of chains after the prefix and "-". A name has at most 28 letters
+// (XT_EXTENSION_MAXNAMELEN - 1 in the kernel), which leaves nine for the prefix.
+const (
+	// Table nat.
+	chainServices    = "SERVICES"    // from PREROUTING and OUTPUT
+	chainIPs         = "IPS"         // dispatch by address, protocol and port
+	chainPorts       = "PORTS"       // dispatch of NodePorts by protocol and port
+	chainPostrouting = "POSTROUTING" // masquerades
+	chainHairpin     = "HAIRPIN"     // dispatch by address of a local endpoint
+
+	// Table filter.
+	chainInput      = "INPUT"
+	chainForward    = "FORWARD"
+	chainOutput     = "OUTPUT"
+	chainDeny       = "DENY"        // what is for a frontend and was not translated
+	chainDenyIPs    = "DENY-IPS"    // dispatch as in IPS
+	chainDenyPorts  = "DENY-PORTS"  // dispatch as in PORTS
+	chainCluster    = "CLUSTER"     // what is for a Service address and no port of it
+	chainClusterIPs = "CLUSTER-IPS" // dispatch by address
+	chainHealth     = "HEALTH"      // dispatch by port of health checks
+	chainLocalnet   = "LOCALNET"    // guards loopback; says that route_localnet was set by us
+
+	// Both.
+	chainCanary = "CANARY" // empty; goes when somebody flushes the table
+)
+
+// Letters of chains that have a hash in their names.
+const (
+	letterNode     = 'D' // node of a dispatch
+	letterCluster  = 'S' // cluster pool of a port
+	letterLocal    = 'L' // local pool of a port
+	letterRow      = 'R' // row of the decision table of a port
+	letterFirewall = 'F' // source ranges of a frontend, table nat
+	letterRefuse   = 'X' // source ranges of a frontend, table filter
+	letterOrigin   = 'O' // denials of a frontend by origin
+)
+
+// hashText returns 80 bits of a digest as 16 capital letters and digits.
+func hashText(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return base32.StdEncoding.EncodeToString(sum[:10])
+}
+
+// keyText names a Service port, as in "ns/name:port tcp".
+func keyText(k plan.Key) string {
+	return k.PortName.String() + " " + protocolOf(k.Protocol).String()
+}
+
+// hashed returns a chain's name without the prefix.
+func hashed(letter byte, what string) string { return string(letter) + "-" + hashText(what) }
+
+// A chain is a chain of a table with its rules as text, as they follow "-A NAME".
+type chain struct {
+	name  string // without the prefix and "-"
+	about string // what it is for, in words
+	rules []string
+}
+
+// print is what a chain is recognised by: the digest that its first rule carries, and the
+// number of rules. It is "" if there are none.
+func (c *chain) print() string {
+	if len(c.rules) == 0 {
+		return ""
+	}
+	return printOf(c.digest(), len(c.rules))
+}
+
+func printOf(digest string, n int) string {
+	if n == 0 {
+		return ""
+	}
+	return digest + "/" + strconv.Itoa(n)
+}
+
+func (c *chain) digest() string { return hashText(strings.Join(c.rules, "\n")) }
