@@ -86,7 +86,11 @@ func (d *dispatch) update(changes map[site]string) chainEdit {
 	}
 	slices.Sort(touched)
 	edit := make(chainEdit)
-	d.walk(d.root, d.keys, touched, func(c *chain) { edit[c.name] = nil })
+	// What leads to no touched site stays as it is, but for a chain that gets or loses its
+	// only sibling: it comes or goes, and its children change their parent. So look
+	// for what may go one level below the way to touched sites, and for what is there then two.
+	w := walker{dispatch: d, below: 1, emit: func(c *chain) { edit[c.name] = nil }}
+	w.walk(d.root, d.keys, touched, w.below)
 	for _, k := range touched {
 		d.put(k, changes[k], len(touched) == 1)
 	}
@@ -97,7 +101,8 @@ func (d *dispatch) update(changes map[site]string) chainEdit {
 		}
 		slices.Sort(d.keys)
 	}
-	d.walk(d.root, d.keys, touched, func(c *chain) { edit[c.name] = c })
+	w.below, w.emit = 2, func(c *chain) { edit[c.name] = c }
+	w.walk(d.root, d.keys, touched, w.below)
 	return edit
 }
 
@@ -119,29 +124,39 @@ func (d *dispatch) put(k site, what string, keep bool) {
 	}
 }
 
-// walk emits the chain called name, which is for keys, and of those below it the ones
-// that lead to touched sites.
-func (d *dispatch) walk(name string, keys, touched []site, emit func(*chain)) {
-	c := &chain{name: name, about: d.about}
-	defer emit(c)
+// A walker visits chains of a dispatch.
+type walker struct {
+	*dispatch
+	below int // how many levels it goes down from the way to touched sites
+	emit  func(*chain)
+}
+
+// walk emits the chain called name, which is for keys, and those below it: all that lead to
+// touched sites, and others for some levels more.
+func (w *walker) walk(name string, keys, touched []site, levels int) {
+	c := &chain{name: name, about: w.about}
+	defer w.emit(c)
 	if len(keys) <= leafSize {
 		for _, k := range keys {
-			c.rules = append(c.rules, d.match(k, len(k)*8)+" "+d.to[k])
+			c.rules = append(c.rules, w.match(k, len(k)*8)+" "+w.to[k])
 		}
 		return
 	}
-	end := d.split(common(keys[0], keys[len(keys)-1]))
+	end := w.split(common(keys[0], keys[len(keys)-1]))
 	for len(keys) > 0 {
 		head := keys[0]
 		n := sort.Search(len(keys), func(i int) bool { return common(head, keys[i]) < end })
 		if n == 1 {
-			c.rules = append(c.rules, d.match(head, len(head)*8)+" "+d.to[head])
-		} else {
-			child := d.child(head.first(end), end)
-			c.rules = append(c.rules, d.match(head, end)+" "+goTo(child))
-			if t := under(touched, head, end); len(t) > 0 {
-				d.walk(child, keys[:n], t, emit)
-			}
+			c.rules = append(c.rules, w.match(head, len(head)*8)+" "+w.to[head])
+			keys = keys[1:]
+			continue
+		}
+		child := w.child(head.first(end), end)
+		c.rules = append(c.rules, w.match(head, end)+" "+goTo(child))
+		if t := under(touched, head, end); len(t) > 0 {
+			w.walk(child, keys[:n], t, w.below)
+		} else if levels > 0 {
+			w.walk(child, keys[:n], nil, levels-1)
 		}
 		keys = keys[n:]
 	}

@@ -1,2 +1,48 @@
-// Package iptables brings a plan into the kernel with iptables.
+// Package iptables brings a plan into the kernel with iptables-restore, for nodes whose
+// kernel or network plug-in is not ready for nftables. It works with both variants of the
+// iptables programs, nft and legacy.
+//
+// # Chains
+//
+// All chains begin with a prefix, VIPKIT unless [Options] say other. One jump in each of six
+// built-in chains leads to them. Table nat:
+//
+//	PREROUTING, OUTPUT  SERVICES  -> IPS (by address, protocol and port)
+//	                              -> PORTS (by protocol and port, on addresses with NodePorts)
+//	IPS, PORTS          tree of chains D-… -> F-… source ranges -> R-… row by origin -> S-…, L-… pool
+//	POSTROUTING         POSTROUTING -> HAIRPIN (by address), then what is marked is masqueraded
+//
+// Table filter, where only first packets that nothing translated are looked at:
+//
+//	INPUT               health checks are accepted -> DENY
+//	FORWARD             -> DENY -> CLUSTER; what is marked, and all answers, are accepted
+//	OUTPUT              -> DENY -> CLUSTER
+//	DENY                tree by address or NodePort: reject, drop, source ranges (X-…, O-…)
+//	CLUSTER             unused ports of ClusterIPs reject, unused Service addresses drop
+//
+// A tree is split by two bits at a time where sites differ, down to eight rules: a packet
+// to the last of 10,000 Services is compared with less than 64 rules, all chains together.
+// The pool's chain holds a DNAT rule for each endpoint, so with n endpoints a packet
+// passes n/2 more on average.
+//
+// The first rule of a chain has a comment with a digest of the chain. By it and the number
+// of rules [Backend.Sync] and [Backend.Check] tell whether a chain is as it should be, however a
+// version of iptables prints rules.
+//
+// # Limits
+//
+//   - Session affinity is kept by the kernel's module recent, one list for each endpoint. A list
+//     remembers 100 clients (module parameter ip_list_tot), then forgets the one it
+//     heard of longest ago, who is spread anew. A client's time counts from its last new
+//     connection. Lists can be seen in /proc/net/xt_recent.
+//   - The kernel replaces a legacy table as a whole: what is restored is small, but the
+//     kernel's part grows with the number of rules.
+//   - The two tables are committed one after the other, not together. In between, a connection
+//     to a frontend that changes can be dropped or rejected, but not misrouted.
+//   - FORWARD accepts what is marked for masquerading and all answers, as kube-proxy's
+//     rules do, before rules of others further down see it.
+//   - A port that a NodePort or external address does not forward from some origin ends
+//     table nat for these packets: rules of others behind our jump do not translate them.
+//   - Chains of the other variant are not looked at, but by [Backend.Cleanup]. Call it before
+//     the variant or the prefix is changed.
 package iptables
