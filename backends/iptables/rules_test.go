@@ -142,7 +142,7 @@ func checkProbabilities(t *testing.T, rules []string) {
 		}
 		units = append(units, unit)
 	}
-	const perEndpoint = 100
+	perEndpoint := 40_000 / n
 	counts := make([]int, n)
 	r := rand.New(rand.NewPCG(7, 7))
 	for range n * perEndpoint {
@@ -154,7 +154,7 @@ func checkProbabilities(t *testing.T, rules []string) {
 	}
 	chi := 0.0
 	for _, c := range counts {
-		chi += float64((c-perEndpoint)*(c-perEndpoint)) / perEndpoint
+		chi += float64((c-perEndpoint)*(c-perEndpoint)) / float64(perEndpoint)
 	}
 	// Mean n-1, deviation sqrt(2(n-1)): five deviations never happen by chance.
 	if limit := float64(n-1) + 5*math.Sqrt(2*float64(n-1)); chi > limit {

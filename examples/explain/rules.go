@@ -3,17 +3,25 @@ package main
 import (
 	"fmt"
 
+	"github.com/vipkit/vipkit/backends/iptables"
 	"github.com/vipkit/vipkit/backends/nftables"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// backendNFTables is the value of -rules for package backends/nftables.
-const backendNFTables = "nftables"
+// The values of -rules, which are the names of packages below backends.
+const (
+	backendNFTables = "nftables"
+	backendIPTables = "iptables"
+)
 
 // renderRules returns the rules that a backend would load for p, as text.
 func renderRules(backend string, p *plan.Plan) (string, error) {
-	if backend != backendNFTables {
+	switch backend {
+	case backendNFTables:
+		return nftables.Render(p, nftables.Options{})
+	case backendIPTables:
+		return iptables.Render(p, iptables.Options{})
+	default:
 		return "", fmt.Errorf("rules of backend %q: no such backend", backend)
 	}
-	return nftables.Render(p, nftables.Options{})
 }
