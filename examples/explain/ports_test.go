@@ -208,10 +208,15 @@ func TestRules(t *testing.T) {
 	if got := explain(t, objects).Rules; got != "" {
 		t.Errorf("rules without -rules:\n%s", got)
 	}
-	got := explain(t, objects, "-rules", "nftables").Rules
-	for _, want := range []string{"ip vipkit", "10.96.0.10", "10.244.2.5"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the rules have no %q:\n%s", want, got)
+	for backend, wants := range map[string][]string{
+		"nftables": {"ip vipkit", "10.96.0.10", "10.244.2.5"},
+		"iptables": {"# iptables-restore --noflush", "*nat", ":VIPKIT-SERVICES - [0:0]", "-d 10.96.0.10/32", "--to-destination 10.244.2.5:"},
+	} {
+		got := explain(t, objects, "-rules", backend).Rules
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("the %s rules have no %q:\n%s", backend, want, got)
+			}
 		}
 	}
 }
