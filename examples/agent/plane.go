@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/nftables"
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// The values of -backend.
+const (
+	backendNFTables = "nftables"
+	backendIPTables = "iptables"
+	backendIPVS     = "ipvs"
+)
+
+// A plane is a data plane with what backends tell in ways of their own.
+type plane struct {
+	backends.Backend
+	name string
+
+	// statements is how many statements the last Sync committed.
+	statements func() int
+
+	// warnings says what on the node may surprise the user of a plan.
+	warnings func(*plan.Plan) []string
+}
+
+// errNotBuilt is returned for a backend that this program does not have.
+var errNotBuilt = errors.New("this backend is not built in")
+
+func checkBackend(kind string) error {
+	switch kind {
+	case backendNFTables:
+		return nil
+	case backendIPTables, backendIPVS:
+		return fmt.Errorf("%s: %w", kind, errNotBuilt)
+	default:
+		return fmt.Errorf("%q is none of %s, %s, %s", kind, backendNFTables, backendIPTables, backendIPVS)
+	}
+}
+
+// newPlane makes the backend that the flags ask for. It touches nothing.
+func newPlane(opts options, logger *slog.Logger) (plane, error) {
+	if err := checkBackend(opts.backend); err != nil {
+		return plane{}, err
+	}
+	b, err := nftables.New(nftables.Options{Table: opts.table, Logger: logger})
+	if err != nil {
+		return plane{}, err
+	}
+	return plane{
+		Backend:    b,
+		name:       backendNFTables,
+		statements: func() int { return b.LastStats().Statements },
+		warnings:   b.Warnings,
+	}, nil
+}

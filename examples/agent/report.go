@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vipkit/vipkit/proxy"
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// A reporter turns what the proxy tells into lines, records and metrics. The
+// proxy calls it from one goroutine at a time.
+type reporter struct {
+	out     io.Writer
+	logger  *slog.Logger
+	plane   plane
+	metrics *metrics
+	plan    func() *plan.Plan
+
+	warned bool // the backend's warnings were told
+	failed bool // the last round failed
+}
+
+func (r *reporter) observer() proxy.Observer {
+	return proxy.Observer{
+		Queued:        r.metrics.queued,
+		RoundStarted:  func(proxy.Reason) { r.metrics.roundStarted() },
+		RoundEnded:    r.roundEnded,
+		Programmed:    func(_ types.NamespacedName, d time.Duration) { r.metrics.programmed.Observe(d.Seconds()) },
+		Checked:       r.checked,
+		ProblemFound:  func(p plan.Problem) { r.problem("left out", p) },
+		ProblemGone:   func(p plan.Problem) { r.problem("no longer left out", p) },
+		ConflictFound: func(c plan.Conflict) { r.logger.Warn("address is taken", "conflict", c) },
+		ConflictGone:  func(c plan.Conflict) { r.logger.Info("address is free again", "conflict", c) },
+	}
+}
+
+// roundEnded prints the line of the round.
+func (r *reporter) roundEnded(round proxy.Round) {
+	res, worked := round.Backend()
+	failed, statements := res.Failed, 0
+	if worked {
+		statements = r.plane.statements()
+	}
+	if res.Err != nil && failed == 0 {
+		failed = max(res.Changes, 1) // nothing was written
+	}
+	_, _ = fmt.Fprintf(r.out, "sync full=%t changes=%d statements=%d failed=%d duration=%s\n",
+		res.Full, res.Changes, statements, failed, round.Duration)
+	r.metrics.roundEnded(round, statements)
+	r.logRound(round)
+}
+
+func (r *reporter) logRound(round proxy.Round) {
+	switch {
+	case round.Err != nil:
+		r.logger.Error("round failed", "reason", round.Reason, "error", round.Err)
+	case r.failed:
+		r.logger.Info("round succeeded again", "reason", round.Reason)
+	}
+	r.failed = round.Err != nil
+	if r.warned || r.failed {
+		return
+	}
+	r.warned = true
+	for _, w := range r.plane.warnings(r.plan()) {
+		r.logger.Warn(w)
+	}
+}
+
+func (r *reporter) checked(ok bool, err error) {
+	switch {
+	case !ok:
+		r.metrics.repairs.Inc()
+		r.logger.Warn("somebody else changed the data plane, repairing it", "found", err)
+	case err != nil:
+		r.logger.Warn("the data plane cannot be checked", "error", err)
+	}
+}
+
+func (r *reporter) problem(msg string, p plan.Problem) {
+	r.logger.Warn(msg, "object", p.Object, "field", p.Field, "problem", p.Err)
+}
+
+// logHealthPort tells of health-check ports that cannot be served.
+func logHealthPort(logger *slog.Logger) func(types.NamespacedName, error) {
+	return func(svc types.NamespacedName, err error) {
+		if err != nil {
+			logger.Warn("the health-check port is not served", "service", svc, "error", err)
+			return
+		}
+		logger.Info("the health-check port is served again", "service", svc)
+	}
+}
