@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"maps"
 	"net/netip"
 	"strings"
 	"time"
@@ -103,9 +104,7 @@ func (a *adoption) load(found *contents) error {
 			return err
 		}
 	}
-	for name, print := range found.chains {
-		t.chains[name] = print
-	}
+	maps.Copy(t.chains, found.chains)
 	for id := range a.have {
 		if isCounted(id.box) {
 			t.counted[id] = tally{present: true}
@@ -237,8 +236,8 @@ func (a *adoption) stale() *item {
 			gone.elements = append(gone.elements, el)
 		}
 	}
-	for name, print := range a.found.chains {
-		if s, ok := parseShared(name); !a.claimed[name] && !(ok && s.chain(a.table.family, a.layout).print() == print) {
+	for name := range a.found.chains {
+		if !a.claimed[name] && !a.isShared(name) {
 			a.removeChain(gone, name)
 		}
 	}
@@ -248,6 +247,13 @@ func (a *adoption) stale() *item {
 		}
 	}
 	return &item{table: a.table, kind: staleItem, before: gone, after: &program{}}
+}
+
+// isShared reports whether a chain is what its name says: one that Service ports
+// needed once and may need again.
+func (a *adoption) isShared(name string) bool {
+	s, ok := parseShared(name)
+	return ok && s.chain(a.table.family, a.layout).print() == a.found.chains[name]
 }
 
 // removeChain takes a chain away: one that is empty already was flushed by an

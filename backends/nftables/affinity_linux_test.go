@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,14 +42,13 @@ func newStickyLab(t *testing.T, opts Options) *stickyLab {
 // set changes the Service; the endpoints are on node n1 if they are the pod's.
 func (s *stickyLab) set(change func(*service.Service), eps ...string) {
 	s.tb.Helper()
-	text := ""
-	for _, at := range eps {
-		text += " " + at
+	named := slices.Clone(eps)
+	for i, at := range eps {
 		if at == podA || at == podB {
-			text += "@n1"
+			named[i] = at + "@n1"
 		}
 	}
-	s.within(s.lab, s.b, with(app{name: "sticky", vip: "10.96.0.10", eps: text, change: change}))
+	s.within(s.lab, s.b, with(app{name: "sticky", vip: "10.96.0.10", eps: strings.Join(named, " "), change: change}))
 }
 
 // dial returns the endpoint that a client of an address reaches.

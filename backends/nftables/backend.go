@@ -14,9 +14,7 @@ import (
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-var (
-	_ backends.Backend = (*Backend)(nil)
-)
+var _ backends.Backend = (*Backend)(nil)
 
 // A Backend programs the nftables of the network namespace in which its methods are
 // called. It is not safe for concurrent use.

@@ -34,7 +34,7 @@ func (f *family) decodeKey(b box, data, end []byte) (key, error) {
 	at := 0
 	for _, fd := range b.key {
 		n := f.fieldLen(fd)
-		if len(data) < at+n && !(len(b.key) == 1 && fd == fieldPrefix) {
+		if len(data) < at+n {
 			return key{}, fmt.Errorf("key of %s: %d bytes", b.name, len(data))
 		}
 		raw := data[at:]

@@ -65,35 +65,43 @@ func (c compiler) compile(s *portState) *program {
 	if s == nil {
 		return p
 	}
-	affine := c.affinity(s)
-	if affine != nil {
-		affine.private(p)
+	pc := portCompiler{compiler: c, s: s, p: p, affine: c.affinity(s)}
+	if pc.affine != nil {
+		pc.affine.private(p)
 	}
 	for i := range s.port.Frontends {
-		c.frontend(p, s, affine, &s.port.Frontends[i])
+		pc.frontend(&s.port.Frontends[i])
 	}
 	c.hairpin(p, s.port)
 	return p
 }
 
-func (c compiler) frontend(p *program, s *portState, affine *affinity, fe *plan.Frontend) {
-	at := target{nodePort: fe.Kind == plan.NodePort, proto: protocolOf(s.port.Protocol), comment: comment(s.port.PortName.String())}
+// A portCompiler compiles one Service port.
+type portCompiler struct {
+	compiler
+	s      *portState
+	p      *program  // so far
+	affine *affinity // nil without
+}
+
+func (c portCompiler) frontend(fe *plan.Frontend) {
+	at := target{nodePort: fe.Kind == plan.NodePort, proto: protocolOf(c.s.port.Protocol), comment: comment(c.s.port.PortName.String())}
 	at.key = key{addr: fe.Addr, proto: at.proto, port: fe.Port}
 	if fe.Kind == plan.ClusterIP {
-		p.counted = append(p.counted, element{id: elementID{boxClusterIPs, key{addr: fe.Addr}}})
+		c.p.counted = append(c.p.counted, element{id: elementID{boxClusterIPs, key{addr: fe.Addr}}})
 	}
-	at.verdict(p, boxServices, boxNodePorts, c.dispatch(p, s, affine, fe, at))
-	if affine == nil {
-		at.slots(p, s, forwarding(fe.Actions))
+	at.verdict(c.p, boxServices, boxNodePorts, c.dispatch(fe, at))
+	if c.affine == nil {
+		at.slots(c.p, c.s, forwarding(fe.Actions))
 	}
-	at.verdict(p, boxNoEndpointIPs, boxNoEndpointPorts, denialOf(p, fe))
+	at.verdict(c.p, boxNoEndpointIPs, boxNoEndpointPorts, denialOf(c.p, fe))
 	if fe.Restricted {
-		at.restrict(p, fe.Allow)
+		at.restrict(c.p, fe.Allow)
 	}
 }
 
 // dispatch returns the verdict with which a frontend's packets begin, "" for none.
-func (c compiler) dispatch(p *program, s *portState, affine *affinity, fe *plan.Frontend, at target) string {
+func (c portCompiler) dispatch(fe *plan.Frontend, at target) string {
 	sh := forwarding(fe.Actions)
 	if !sh.forwards() {
 		if at.nodePort {
@@ -101,22 +109,22 @@ func (c compiler) dispatch(p *program, s *portState, affine *affinity, fe *plan.
 		}
 		return ruleReturn // an exact address beats a NodePort with the same number
 	}
-	if affine != nil {
-		return gotoChain(affine.row(p, sh))
+	if c.affine != nil {
+		return gotoChain(c.affine.row(c.p, sh))
 	}
 	row := shared{kind: rowChain, proto: at.proto, nodePort: at.nodePort, shape: sh}
 	if sh.usesCluster() {
-		row.cluster = len(s.cluster)
+		row.cluster = len(c.s.cluster)
 	}
 	if sh.usesLocal() {
-		row.local = len(s.local)
+		row.local = len(c.s.local)
 	}
 	if letter, ok := sh.uniform(false); ok && letter == letterCluster {
 		row = row.pick(plan.ClusterPool)
 	} else if ok && letter == letterLocal {
 		row = row.pick(plan.LocalPool)
 	}
-	p.shared = append(p.shared, row)
+	c.p.shared = append(c.p.shared, row)
 	return gotoChain(row.name())
 }
 

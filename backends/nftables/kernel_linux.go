@@ -339,7 +339,7 @@ func (f *family) decodeRanges(b box, raw []attributes) ([]element, error) {
 // decremented returns the address before a.
 func decremented(a []byte) []byte {
 	out := slices.Clone(a)
-	for i := len(out) - 1; i >= 0; i-- {
+	for i := range slices.Backward(out) {
 		out[i]--
 		if out[i] != 0xff {
 			break

@@ -1,9 +1,11 @@
 package nftables
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/vipkit/vipkit/proxy/plan"
+	"github.com/vipkit/vipkit/proxy/service"
 )
 
 // wantSettled checks that another instance, which reads the kernel, finds nothing to write.
@@ -71,4 +73,20 @@ func TestKernelSteps(t *testing.T) {
 		w.cursor.Reset()
 		w.sync(b, plan.Input{})
 	}
+}
+
+func TestLongNames(t *testing.T) {
+	inNetNS(t)
+	long := strings.Repeat("n", 63)
+	w, b := newWorld(t, nodeConfig()), newBackend(t, Options{})
+	port := func(s *service.Service) { s.Ports[0].Name = strings.Repeat("p", 63) }
+	w.sync(b, with(
+		app{name: long, vip: "10.96.0.10", eps: two, change: port},
+		app{name: long + "-2", vip: "10.96.0.11", eps: two, change: both(port, affine)},
+		app{name: "ok", vip: "10.96.0.12", eps: two}))
+	out := nft(t, "list", "map", "ip", "vipkit", boxServices)
+	if n := strings.Count(out, "comment \"ns1/"); n != 3 {
+		t.Errorf("#1 E44 %d of 3 Services in\n%s", n, out)
+	}
+	w.wantSettled(Options{})
 }

@@ -58,9 +58,9 @@ func protocolOf(p corev1.Protocol) protocol {
 		return "udp"
 	case corev1.ProtocolSCTP:
 		return "sctp"
-	default:
-		return "tcp"
+	case corev1.ProtocolTCP:
 	}
+	return "tcp"
 }
 
 func protocols() []protocol { return []protocol{"tcp", "udp", "sctp"} }

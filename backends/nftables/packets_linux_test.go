@@ -139,8 +139,11 @@ func agrees(lab *netlab.Lab, pr netlab.Probe, trace plan.Trace) error {
 		pr.Timeout = 50 * time.Millisecond
 	}
 	got, err := lab.Probe(pr)
-	if err != nil || got.Outcome != want {
-		return fmt.Errorf("got %s (%v), want %s", got.Outcome, err, want)
+	if err != nil {
+		return err
+	}
+	if got.Outcome != want {
+		return fmt.Errorf("got %s, want %s", got.Outcome, want)
 	}
 	if want != netlab.Answered {
 		return nil

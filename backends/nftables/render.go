@@ -59,11 +59,11 @@ func (f *family) sourceIn(box string) string { return f.addr("saddr") + " @" + b
 
 // servedLocalAddress matches what NodePorts are served on when every address serves.
 func (f *family) servedLocalAddress(what string) string {
-	text := "fib daddr type local "
+	words := []string{"fib daddr type local"}
 	for _, p := range f.unserved {
-		text += f.addr("daddr") + " != " + p.String() + " "
+		words = append(words, f.addr("daddr")+" != "+p.String())
 	}
-	return text + what
+	return strings.Join(append(words, what), " ")
 }
 
 // inInterface matches packets that come in through an interface; the name may end

@@ -37,7 +37,7 @@ func render(t *testing.T, cfg plan.Config, apps ...app) rendered {
 			out = append(out, line)
 			continue
 		}
-		for _, el := range strings.Split(strings.TrimSuffix(list, " }"), ", ") {
+		for el := range strings.SplitSeq(strings.TrimSuffix(list, " }"), ", ") {
 			out = append(out, head+" { "+el+" }")
 		}
 	}
@@ -235,14 +235,16 @@ func TestConfiguration(t *testing.T) {
 	}{
 		{"E16 masquerade all", func(c *plan.Config) { c.MasqueradeAll = true }, []string{": goto row-tcp-CCC-2"}, "row-tcp-cCC"},
 		{"E17 no detector", func(c *plan.Config) { c.Node.PodCIDRs = nil }, []string{": goto pick-tcp-2"}, " row-tcp"},
-		{"#63 E17 interfaces", func(c *plan.Config) { c.Node.PodCIDRs, c.PodInterfaces = nil, []string{"veth-*", "cni0"} },
-			[]string{`row-tcp-cCC-2 iifname "veth-*" goto`, `row-tcp-cCC-2 iifname "cni0" goto`}, "veth-\" "},
+		{"#63 E17 interfaces", func(c *plan.Config) {
+			c.Node.PodCIDRs, c.PodInterfaces = nil, []string{"veth-*", "cni0"}
+		}, []string{`row-tcp-cCC-2 iifname "veth-*" goto`, `row-tcp-cCC-2 iifname "cni0" goto`}, "veth-\" "},
 		{"#63 names that cannot be written", func(c *plan.Config) { c.PodInterfaces = []string{`a"b`, "an-interface-too-long*", "*"} }, nil, "iifname"},
 		{"E20 node port addresses", func(c *plan.Config) {
 			c.NodePortAddresses.Prefixes = []netip.Prefix{prefix("192.0.2.0/24")}
 		}, []string{"nodeport-addresses { 192.0.2.2/32 }", "nodeports ip daddr @nodeport-addresses meta l4proto . th dport vmap @service-nodeports"}, "fib daddr"},
-		{"E21 all addresses", func(c *plan.Config) { c.NodePortAddresses.All = true },
-			[]string{"nodeports fib daddr type local ip daddr != 127.0.0.0/8 ip daddr != 169.254.0.0/16 meta l4proto . th dport vmap @service-nodeports"}, ""},
+		{"E21 all addresses", func(c *plan.Config) {
+			c.NodePortAddresses.All = true
+		}, []string{"nodeports fib daddr type local ip daddr != 127.0.0.0/8 ip daddr != 169.254.0.0/16 meta l4proto . th dport vmap @service-nodeports"}, ""},
 		{"E22 loopback", func(c *plan.Config) { c.NodePortAddresses.Localhost = true }, nil, "127.0.0.0"},
 		{"E23 no address of the family", func(c *plan.Config) {
 			c.NodePortAddresses.Prefixes = []netip.Prefix{prefix("172.16.0.0/12")}

@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,14 +62,7 @@ func denying(actions [plan.NumOrigins]plan.Action) (s shape) {
 
 // has reports whether one of the origins has one of the letters.
 func (s shape) has(letters ...byte) bool {
-	for _, l := range s {
-		for _, want := range letters {
-			if l == want {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(s[:], func(l byte) bool { return slices.Contains(letters, l) })
 }
 
 func (s shape) usesCluster() bool { return s.has(letterCluster, letterClusterMasq) }
@@ -222,9 +216,9 @@ func (s shared) chain(f *family, l *layout) chain {
 		return chain{name: s.name(), rules: l.byOrigin(f, s.shape, func(letter byte) string {
 			return l.forward(letter, s.pick(plan.ClusterPool).name(), s.pick(plan.LocalPool).name())
 		})}
-	default:
-		return chain{name: s.name(), rules: l.byOrigin(f, s.shape, deny)}
+	case denyChain:
 	}
+	return chain{name: s.name(), rules: l.byOrigin(f, s.shape, deny)}
 }
 
 // forward returns what a chain does for one letter, given the chains of the pools.

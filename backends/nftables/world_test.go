@@ -79,10 +79,10 @@ func (w *world) sync(b *Backend, in plan.Input) Stats {
 }
 
 // restart brings the whole plan to another backend.
-func (w *world) restart(b *Backend) Stats {
+func (w *world) restart(b *Backend) {
 	w.tb.Helper()
 	w.cursor.Reset()
-	return w.sync(b, plan.Input{})
+	w.sync(b, plan.Input{})
 }
 
 // An app is a Service in namespace ns1 with one port "p80", number 80, unless change
@@ -156,8 +156,6 @@ func externals(s *service.Service) {
 	s.IPv4.LoadBalancerIPs = []netip.Addr{addr("203.0.113.5")}
 	s.IPv6.LoadBalancerIPs = []netip.Addr{addr("2001:db8:1::5")}
 }
-
-func externalLocal(s *service.Service) { externals(s); s.ExternalLocal = true }
 
 func affine(s *service.Service) { s.AffinityTimeout = 3 * time.Hour }
 

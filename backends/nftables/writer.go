@@ -111,12 +111,11 @@ func (w *writer) writable(items []*item) []*item {
 }
 
 func (w *writer) giveUpAll(items []*item, err error) error {
+	var errs []error
 	for _, i := range items {
-		if err := w.giveUp(i, err); err != nil {
-			return err
-		}
+		errs = append(errs, w.giveUp(i, err))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // giveUp takes down that an item cannot be written.
@@ -124,15 +123,13 @@ func (w *writer) giveUp(i *item, err error) error {
 	switch i.kind {
 	case portItem:
 		w.bad[i.key] = err
-		return nil
-	case commonItem:
-		return nil // a Service port brings the chains that it needs
+	case commonItem: // a Service port brings the chains that it needs
 	case staleItem:
 		return fmt.Errorf("nftables: sync: remove what is not ours to keep: %w", err)
-	default: // baseItem, createItem, replaceItem
+	case baseItem, createItem, replaceItem:
 		i.table.broken = fmt.Errorf("family %s: %w", i.table.ip, err)
-		return nil
 	}
+	return nil
 }
 
 func (w *writer) allBroken() error {
@@ -233,7 +230,7 @@ func (w *writer) deleteChains(t *table, names ...string) error {
 		script{tx: tx, f: t.family, table: w.layout.table}.chain(remove, chain{name: name})
 	}
 	err := w.run(tx)
-	if err != nil && !(len(names) == 1 && errors.Is(err, errNotFound)) {
+	if err != nil && (len(names) > 1 || !errors.Is(err, errNotFound)) {
 		return err
 	}
 	for _, name := range names {
@@ -250,8 +247,7 @@ func cohesive(items []*item) [][]*item {
 		id    elementID
 	}
 	leader := make(map[*item]*item, len(items))
-	var find func(i *item) *item
-	find = func(i *item) *item {
+	find := func(i *item) *item {
 		for leader[i] != nil {
 			i = leader[i]
 		}
