@@ -145,8 +145,12 @@ func (b *book) claim(n uint64, owner Owner, again bool) (Owner, error) {
 		b.hold(n, owner)
 		return Owner{}, nil
 	}
-	if holder := b.owners[n]; !again || !holder.Same(owner) {
+	holder := b.owners[n]
+	if !again || !holder.Same(owner) {
 		return holder, ErrTaken
+	}
+	if holder.UID == "" && owner.UID != "" {
+		b.owners[n] = owner // from now on, a successor of that name is another one
 	}
 	return Owner{}, nil
 }

@@ -103,7 +103,7 @@ func (nd *runNode) check(t *testing.T, root bool) {
 }
 
 func TestNumberSetsAgreeWithModel(t *testing.T) {
-	const size = 9000 // more than two blocks of a bitmap, and a tree of two levels
+	const size = 5000 // more than a block of a bitmap, and a tree of two levels
 	sets := map[string]func() numberSet{
 		"dense":  func() numberSet { return newDenseSet(size) },
 		"sparse": func() numberSet { return &sparseSet{} },
@@ -112,10 +112,10 @@ func TestNumberSetsAgreeWithModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			s, m := newSet(), &model{}
-			for step := range 24000 {
+			for step := range 12000 {
 				// Fill for a while, then empty, so that nodes split and join.
 				n := r.Uint64N(size)
-				fill := step/8000%2 == 0
+				fill := step/4000%2 == 0
 				if fill == (r.IntN(10) > 0) {
 					if got, want := s.add(n), m.add(n); got != want {
 						t.Fatalf("add(%d) = %v, want %v", n, got, want)

@@ -82,7 +82,8 @@ func (p *Pool) Claim(addr netip.Addr, owner Owner) error {
 }
 
 // Reserve is [Pool.Claim], but it is no error if the address belongs to owner
-// already. A controller can so replay every Service that it finds at start.
+// already. A controller can so replay every Service that it finds at start. A
+// holder whose UID was not known gets that of owner.
 func (p *Pool) Reserve(addr netip.Addr, owner Owner) error {
 	return p.ledger.request("reserve", addr, owner)
 }

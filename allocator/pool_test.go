@@ -131,6 +131,12 @@ func TestPoolOwners(t *testing.T) {
 			t.Errorf("text is %q, want %q", err, want)
 		}
 	})
+	t.Run("4.6 a reservation makes the UID known", func(t *testing.T) {
+		p := newPool(t, "10.0.0.0/24", allocator.Options{})
+		wantError(t, "Claim", p.Claim(a, owner("web")), nil)
+		wantError(t, "Reserve", p.Reserve(a, old), nil)
+		wantError(t, "Reserve by a successor", p.Reserve(a, recreated), allocator.ErrTaken)
+	})
 	t.Run("4.6 transfer", func(t *testing.T) {
 		p := newPool(t, "10.0.0.0/24", allocator.Options{})
 		wantError(t, "free", p.Transfer(a, allocator.Owner{}, old), allocator.ErrNotOwner)
