@@ -43,7 +43,10 @@ func measure(t *testing.T, lab *netlab.Lab) pace {
 		}
 		slowest = max(slowest, time.Since(start))
 	}
-	return pace{answer: 10 * time.Second, silence: min(max(20*slowest, 250*time.Millisecond), 3*time.Second)}
+	return pace{
+		answer:  min(max(200*slowest, 10*time.Second), time.Minute),
+		silence: min(max(20*slowest, 250*time.Millisecond), 3*time.Second),
+	}
 }
 
 // serve starts the servers that the scenario asks for itself.

@@ -1,0 +1,80 @@
+package main
+
+// mutations lists the faults. What they change must be in the file exactly once, so
+// that a change of the backend cannot make one of them ineffective unnoticed.
+func mutations() []mutation {
+	return []mutation{
+		{
+			name: "masquerade mark is not set", file: "shared.go",
+			old: `return l.setMark() + " " + gotoChain(cluster)`, new: `return gotoChain(cluster)`,
+			scenarios: "external-cluster",
+		},
+		{
+			name: "reject and drop are swapped", file: "shared.go",
+			old:       "case letterReject:\n\t\treturn gotoChain(chainRefuse)\n\tcase letterDrop:\n\t\treturn ruleDrop",
+			new:       "case letterReject:\n\t\treturn ruleDrop\n\tcase letterDrop:\n\t\treturn gotoChain(chainRefuse)",
+			scenarios: "no-endpoints|none-here",
+		},
+		{
+			name: "source ranges are ignored", file: "compile.go",
+			old: "if fe.Restricted {", new: "if fe.Restricted && fe.Port == 0 {",
+			scenarios: "source-ranges",
+		},
+		{
+			name: "slots are off by one", file: "compile.go",
+			old: "k.n = uint32(offset + i)", new: "k.n = uint32(offset + i + 1)",
+			scenarios: "clusterip-balances",
+		},
+		{
+			name: "last slot is never chosen", file: "shared.go",
+			old: "n, offset := s.cluster, 0", new: "n, offset := max(1, s.cluster-1), 0",
+			scenarios: "clusterip-balances",
+		},
+		{
+			name: "hairpin is forgotten", file: "compile.go",
+			old: "if c.isLocal(e) {", new: "if c.isLocal(e) && e.Addr.Port() == 0 {",
+			scenarios: "hairpin",
+		},
+		{
+			name: "cluster pool instead of the local one", file: "shared.go",
+			old: "case letterLocal:\n\t\treturn gotoChain(local)", new: "case letterLocal:\n\t\treturn gotoChain(cluster)",
+			scenarios: "external-local-keeps",
+		},
+		{
+			name: "local slots hold the cluster pool", file: "compile.go",
+			old: "add(s.local, localSlots)", new: "add(s.cluster[:min(len(s.local), len(s.cluster))], localSlots)",
+			scenarios: "local",
+		},
+		{
+			name: "node is not told from outside", file: "shared.go",
+			old: "if node != outside {", new: "if node != outside && node == pod {",
+			scenarios: "external-local",
+		},
+		{
+			name: "pods are not told from others", file: "shared.go",
+			old: "if pod != node || node != outside {", new: "if pod != node && node != outside && pod == outside {",
+			scenarios: "external-local|clusterip-balances",
+		},
+		{
+			name: "unused ports of a ClusterIP pass", file: "chains.go",
+			old:       `filter("filter-forward", "forward", chainNoEndpoint, chainClusterIPs)`,
+			new:       `filter("filter-forward", "forward", chainNoEndpoint)`,
+			scenarios: "unused-port|unallocated",
+		},
+		{
+			name: "a removed endpoint leaves a hole", file: "slots.go",
+			old: "slots[holes[0]] = slots[last]", new: "slots[holes[0]] = slots[0]",
+			scenarios: "change-endpoint|change-many",
+		},
+		{
+			name: "affinity is not remembered", file: "affinity.go",
+			old: "a.c.f.recallClient(a.clients()),\n", new: "",
+			scenarios: "affinity",
+		},
+		{
+			name: "affinity keeps removed endpoints", file: "affinity.go",
+			old: "dispatchPriority(pl.alive),\n", new: "dispatchPriority(a.clusterPool().alive),\n",
+			scenarios: "affinity-with-policy-local",
+		},
+	}
+}
