@@ -239,7 +239,7 @@ func TestConfiguration(t *testing.T) {
 			c.Node.PodCIDRs, c.PodInterfaces = nil, []string{"veth-*", "cni0"}
 		}, []string{`row-tcp-cCC-2 iifname "veth-*" goto`, `row-tcp-cCC-2 iifname "cni0" goto`}, "veth-\" "},
 		{"#63 names that cannot be written", func(c *plan.Config) { c.PodInterfaces = []string{`a"b`, "an-interface-too-long*", "*"} }, nil, "iifname"},
-		{"E20 node port addresses", func(c *plan.Config) {
+		{"E20 #61 node port addresses", func(c *plan.Config) {
 			c.NodePortAddresses.Prefixes = []netip.Prefix{prefix("192.0.2.0/24")}
 		}, []string{"nodeport-addresses { 192.0.2.2/32 }", "nodeports ip daddr @nodeport-addresses meta l4proto . th dport vmap @service-nodeports"}, "fib daddr"},
 		{"E21 all addresses", func(c *plan.Config) {
