@@ -126,9 +126,9 @@ func newPlayer(t *testing.T, cfg Config, s *scenario) *player {
 		t.Fatal(err)
 	}
 	if _, ok := cfg.New(t).(Tracer); !ok {
+		p.noSCTP = lacksSCTP(t)
 		p.lab = newLab(t)
 		p.pace = measure(t, p.lab)
-		p.noSCTP = lacksSCTP(t)
 		p.serve(t)
 	}
 	p.start(t)

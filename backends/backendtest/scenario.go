@@ -85,32 +85,19 @@ func parse(name string, data []byte) (*scenario, error) {
 	if s.about == "" {
 		return nil, errors.New("it does not say what it is about")
 	}
-	families := []string{"IPv4", "IPv6"}
-	protocols := []string{"TCP", "UDP"}
+	s.variants = product([]string{"IPv4", "IPv6"}, []string{"TCP", "UDP"})
 	var next step
 	for _, f := range a.Files {
 		kind, about, _ := strings.Cut(f.Name, ":")
-		text := string(f.Data)
 		switch kind {
 		case "config":
-			for _, c := range parseSettings(text) {
-				switch c.key {
-				case "families":
-					families = c.values
-				case "protocols":
-					protocols = c.values
-				case "listen":
-					s.listen = append(s.listen, c.values...)
-				default:
-					next.settings = append(next.settings, c)
-				}
-			}
+			next.settings = append(next.settings, s.configure(parseSettings(string(f.Data)))...)
 		case "objects":
-			next.objects += "\n---\n" + text
+			next.objects += "\n---\n" + string(f.Data)
 		case "delete":
-			next.deleted = append(next.deleted, lines(text)...)
+			next.deleted = append(next.deleted, lines(string(f.Data))...)
 		case "expect":
-			expect, err := parseExpect(text)
+			expect, err := parseExpect(string(f.Data))
 			if err != nil {
 				return nil, fmt.Errorf("section %q: %w", f.Name, err)
 			}
@@ -121,8 +108,29 @@ func parse(name string, data []byte) (*scenario, error) {
 			return nil, fmt.Errorf("unknown section %q", f.Name)
 		}
 	}
-	s.variants = product(families, protocols)
 	return s, s.validate(next)
+}
+
+// configure takes the settings that are about the scenario, and returns those
+// about the node.
+func (s *scenario) configure(settings []setting) (node []setting) {
+	families, protocols := []string{"IPv4", "IPv6"}, []string{"TCP", "UDP"}
+	for _, c := range settings {
+		switch c.key {
+		case "families":
+			families = c.values
+		case "protocols":
+			protocols = c.values
+		case "listen":
+			s.listen = append(s.listen, c.values...)
+		default:
+			node = append(node, c)
+		}
+	}
+	if len(s.steps) == 0 {
+		s.variants = product(families, protocols)
+	}
+	return node
 }
 
 func (s *scenario) validate(rest step) error {
