@@ -172,7 +172,7 @@ func (b *Backend) syncFamily(ctx context.Context, f *familyState, d *plan.Delta,
 		return err
 	}
 	var r *revision
-	if b.last.Full || !f.model.layout.equal(next) {
+	if b.last.Full || !f.model.equal(next) {
 		f.model, r = build(next, f.writable(all(d.New), bad))
 		r.forget(&f.have)
 	} else {

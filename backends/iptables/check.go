@@ -44,11 +44,11 @@ func (b *Backend) Check(ctx context.Context) (bool, error) {
 // difference says in words what is not as remembered, "" if all is.
 func (s *state) difference(now *state, prefix string) string {
 	for _, name := range slices.Sorted(maps.Keys(s.chains)) {
-		print, ok := now.chains[name]
+		is, ok := now.chains[name]
 		switch {
 		case !ok:
 			return fmt.Sprintf("chain %s-%s is gone", prefix, name)
-		case print != s.chains[name]:
+		case is != s.chains[name]:
 			return fmt.Sprintf("chain %s-%s has other rules", prefix, name)
 		}
 	}

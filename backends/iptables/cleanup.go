@@ -40,7 +40,7 @@ type cleaner struct {
 func (b *Backend) cleaners(ctx context.Context) []cleaner {
 	own := cleaner{b.runner, !b.isNFT(ctx)}
 	all := []cleaner{own}
-	if _, real := b.runner.(programs); !real {
+	if _, ok := b.runner.(programs); !ok {
 		return all
 	}
 	other := programs{NFT, b.opts.LockWait}

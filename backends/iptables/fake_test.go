@@ -229,10 +229,10 @@ func (s *story) restart(b *Backend) Stats {
 }
 
 // fresh returns what a fresh kernel has after a first Sync.
-func (s *story) fresh(o Options) string {
+func (s *story) fresh() string {
 	s.tb.Helper()
 	k := newFakeKernel()
-	if err := k.backend(s.tb, o).Sync(s.tb.Context(), plan.Full(s.plan)); err != nil {
+	if err := k.backend(s.tb, Options{}).Sync(s.tb.Context(), plan.Full(s.plan)); err != nil {
 		s.tb.Fatal(err)
 	}
 	return k.all()

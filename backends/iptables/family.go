@@ -21,9 +21,9 @@ func protocolOf(p corev1.Protocol) protocol {
 		return protocolUDP
 	case corev1.ProtocolSCTP:
 		return protocolSCTP
-	default:
-		return protocolTCP
+	case corev1.ProtocolTCP:
 	}
+	return protocolTCP
 }
 
 // String returns the name that iptables uses.
@@ -33,9 +33,9 @@ func (p protocol) String() string {
 		return "udp"
 	case protocolSCTP:
 		return "sctp"
-	default:
-		return "tcp"
+	case protocolTCP:
 	}
+	return "tcp"
 }
 
 // A family is IPv4 or IPv6, and what differs between them.

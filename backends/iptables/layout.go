@@ -59,7 +59,7 @@ func (l *layout) servesLoopback() bool { return len(l.nodePorts.Prefixes) > 0 }
 
 // equal reports whether the same Services have the same rules in both layouts.
 func (l *layout) equal(o *layout) bool {
-	return l.family.ip == o.family.ip && l.mark == o.mark && l.dropInvalid == o.dropInvalid && l.guard == o.guard && l.node == o.node &&
+	return l.ip == o.ip && l.mark == o.mark && l.dropInvalid == o.dropInvalid && l.guard == o.guard && l.node == o.node &&
 		slices.Equal(l.podCIDRs, o.podCIDRs) && slices.Equal(l.podInterfaces, o.podInterfaces) &&
 		slices.Equal(l.serviceCIDRs, o.serviceCIDRs) && l.nodePorts.Any == o.nodePorts.Any &&
 		slices.Equal(l.nodePorts.Addrs, o.nodePorts.Addrs) && slices.Equal(l.nodePorts.Prefixes, o.nodePorts.Prefixes)

@@ -73,9 +73,9 @@ func (r *revision) of(t tree) chainEdit {
 		return r.nat
 	case treeDenyIPs, treeDenyPorts:
 		return r.deny
-	default:
-		return r.rest
+	case treeClusterIPs, treeHealth:
 	}
+	return r.rest
 }
 
 // filter returns both parts of table filter in one.

@@ -54,7 +54,7 @@ func hashText(s string) string {
 
 // keyText names a Service port, as in "ns/name:port tcp".
 func keyText(k plan.Key) string {
-	return k.PortName.String() + " " + protocolOf(k.Protocol).String()
+	return k.String() + " " + protocolOf(k.Protocol).String()
 }
 
 // hashed returns a chain's name without the prefix.

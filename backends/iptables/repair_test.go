@@ -66,7 +66,7 @@ func TestCheckFindsWhatSomebodyElseDid(t *testing.T) {
 				s.sync(b, plan.Input{})
 			}
 			s.restart(b)
-			equal(t, k.all(), s.fresh(Options{}))
+			equal(t, k.all(), s.fresh())
 			if ok, err := b.Check(t.Context()); !ok {
 				t.Errorf("Check is false after the repair: %v", err)
 			}
@@ -221,7 +221,7 @@ func TestLocalhostNodePorts(t *testing.T) {
 		if k.sysctls[routeLocalnet] != "0" {
 			t.Error("route_localnet is still set")
 		}
-		equal(t, k.all(), s.fresh(Options{}))
+		equal(t, k.all(), s.fresh())
 	})
 	t.Run("F30 the sysctl cannot be written", func(t *testing.T) {
 		k := newFakeKernel()

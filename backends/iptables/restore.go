@@ -100,7 +100,11 @@ func (s *section) write(b *strings.Builder) {
 		return
 	}
 	b.WriteString("*" + s.table.String() + "\n")
-	for _, name := range s.create {
+	// In this order the nft variant adds each chain at the head of its sorted list; the other
+	// way it would walk the whole list for each: 6 s of processor time for 12,000 chains
+	// with iptables 1.8.9, instead of 2.
+	slices.Sort(s.create)
+	for _, name := range slices.Backward(s.create) {
 		b.WriteString(":" + s.prefix + "-" + name + " - [0:0]\n")
 	}
 	for _, r := range s.rules {

@@ -178,7 +178,7 @@ func TestNames(t *testing.T) {
 	t.Run("F04 F05 one list of clients for each endpoint", func(t *testing.T) {
 		p := planOf(node(), with(app{name: "svc1", vip: vips, eps: localEPs + " " + remoteEPs, changes: []func(*service.Service){affine}}))
 		lists := make(map[string]int)
-		for _, f := range strings.Fields(render(t, p, Options{})) {
+		for f := range strings.FieldsSeq(render(t, p, Options{})) {
 			if rest, ok := strings.CutPrefix(f, "VIPKIT-"); ok && len(rest) == 16 && !strings.Contains(rest, "-") {
 				lists[rest]++
 			}

@@ -64,7 +64,7 @@ func (s shape) uniform(ignorePass bool) (letter byte, ok bool) {
 		}
 	}
 	for _, l := range s {
-		if l != letter && !(ignorePass && l == letterPass) {
+		if l != letter && (!ignorePass || l != letterPass) {
 			return 0, false
 		}
 	}

@@ -73,7 +73,7 @@ func TestAnyHistoryEndsInTheSameRules(t *testing.T) {
 				b = k.backend(t, Options{})
 				s.restart(b)
 			}
-			equal(t, k.all(), s.fresh(Options{}))
+			equal(t, k.all(), s.fresh())
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestNothingIsLostWhenACommitFails(t *testing.T) {
 			if stats := s.sync(b, plan.Input{}); !stats.Full {
 				t.Error("the next Sync is not full")
 			}
-			equal(t, k.all(), s.fresh(Options{}))
+			equal(t, k.all(), s.fresh())
 		})
 	}
 }
@@ -129,8 +129,10 @@ func TestOrderOfCommits(t *testing.T) {
 		{"endpoints go", app{name: "a", vip: "10.96.0.10", eps: localEPs}, app{name: "a", vip: "10.96.0.10"}, "filter nat"},
 		{"endpoints come", app{name: "a", vip: "10.96.0.10"}, app{name: "a", vip: "10.96.0.10", eps: localEPs}, "nat filter"},
 		{
-			"both: two frontends change places", app{name: "a", vip: "10.96.0.10", eps: remoteEPs, changes: []func(*service.Service){internalLocal, external}},
-			app{name: "a", vip: "10.96.0.10", eps: remoteEPs, changes: []func(*service.Service){externalLocal, external}}, "filter nat filter",
+			"both: two frontends change places",
+			app{name: "a", vip: "10.96.0.10", eps: remoteEPs, changes: []func(*service.Service){internalLocal, external}},
+			app{name: "a", vip: "10.96.0.10", eps: remoteEPs, changes: []func(*service.Service){externalLocal, external}},
+			"filter nat filter",
 		},
 		{"another endpoint", app{name: "a", vip: "10.96.0.10", eps: localEPs}, app{name: "a", vip: "10.96.0.10", eps: remoteEPs}, "nat"},
 	}
@@ -171,7 +173,7 @@ func TestPartialSyncNamesOnlyWhatChanged(t *testing.T) {
 		if k.saves != saves {
 			t.Error("a partial Sync read tables")
 		}
-		equal(t, k.all(), s.fresh(Options{}))
+		equal(t, k.all(), s.fresh())
 	})
 }
 
@@ -206,7 +208,7 @@ func TestRestartWritesOnlyDifferences(t *testing.T) {
 	name := "VIPKIT-" + hashed(letterCluster, "ns1/svc7:p80 tcp")
 	foreign[name] = foreign[name][:2]
 	stats := s.restart(k.backend(t, Options{}))
-	equal(t, k.all(), s.fresh(Options{}))
+	equal(t, k.all(), s.fresh())
 	if stats.Statements != 6 {
 		t.Errorf("one chain too many (2 lines), one with a rule too few (4): %d statements", stats.Statements)
 	}
@@ -238,7 +240,7 @@ func TestUpdatesLeaveNothing(t *testing.T) {
 		t.Run("#18 "+st.name, func(t *testing.T) {
 			st.step(&base)
 			s.sync(b, with(base))
-			equal(t, k.all(), s.fresh(Options{}))
+			equal(t, k.all(), s.fresh())
 		})
 	}
 }
