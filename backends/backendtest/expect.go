@@ -105,7 +105,7 @@ func parseLine(text string) (line, error) {
 		return l, errors.New("want FROM -> PLACE:PORT => RESULT")
 	}
 	l.from = strings.TrimSpace(from)
-	if err := l.parseDestination(strings.TrimSpace(to)); err != nil {
+	if err = l.parseDestination(strings.TrimSpace(to)); err != nil {
 		return l, err
 	}
 	result, err = l.parseTags(result)

@@ -77,7 +77,8 @@ func (r runner) run(ctx context.Context, m mutation) (scenario string, err error
 	}
 	test := filepath.Join(dir, "suite.test")
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", test, "./"+target)
-	if out, err := build.CombinedOutput(); err != nil {
+	out, err := build.CombinedOutput()
+	if err != nil {
 		return "", fmt.Errorf("it does not compile: %w\n%s", err, out)
 	}
 	scenarios := m.scenarios
@@ -87,7 +88,7 @@ func (r runner) run(ctx context.Context, m mutation) (scenario string, err error
 	cmd := exec.CommandContext(ctx, test, "-test.run", "^TestConformance$/"+scenarios, "-test.failfast", "-test.v")
 	cmd.Dir = target
 	cmd.Env = append(os.Environ(), "VIPKIT_REQUIRE_KERNEL=1")
-	out, err := cmd.CombinedOutput()
+	out, err = cmd.CombinedOutput()
 	if r.verbose {
 		os.Stderr.Write(out) //nolint:errcheck // for people
 	}
@@ -123,7 +124,7 @@ func (m mutation) overlay(dir string) (string, error) {
 		return "", fmt.Errorf("%s has %d times what is to be changed, want 1:\n%s", m.file, n, m.old)
 	}
 	changed := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
+	if err = os.WriteFile(changed, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
 		return "", err
 	}
 	text, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})

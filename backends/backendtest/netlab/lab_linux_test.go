@@ -265,9 +265,9 @@ func TestDoKeepsTheCallersNamespace(t *testing.T) {
 	}
 	boom := errors.New("boom")
 	err = lab.Namespace(netlab.NodeName).Do(func() error {
-		inside, err := os.Readlink("/proc/thread-self/ns/net")
-		if err != nil || inside == before {
-			return fmt.Errorf("still in %s: %w", inside, err)
+		inside, e := os.Readlink("/proc/thread-self/ns/net")
+		if e != nil || inside == before {
+			return fmt.Errorf("still in %s: %w", inside, e)
 		}
 		return boom
 	})
@@ -281,7 +281,11 @@ func BenchmarkProbe(b *testing.B) {
 	if err != nil {
 		b.Skip(err)
 	}
-	defer lab.Close() //nolint:errcheck // a benchmark
+	b.Cleanup(func() {
+		if err := lab.Close(); err != nil {
+			b.Error(err)
+		}
+	})
 	to := netip.MustParseAddrPort("10.200.1.1:80")
 	if err := lab.Serve(to, corev1.ProtocolTCP); err != nil {
 		b.Fatal(err)

@@ -44,7 +44,7 @@ func (n *Namespace) Do(fn func() error) (err error) {
 	}
 	defer back.Close() //nolint:errcheck // a descriptor that was only read
 
-	if err := enter(n.file); err != nil {
+	if err = enter(n.file); err != nil {
 		runtime.UnlockOSThread()
 		return err
 	}

@@ -57,9 +57,9 @@ func (o Outcome) String() string {
 		return "answered"
 	case Refused:
 		return "refused"
-	default:
-		return "no answer"
+	case NoAnswer:
 	}
+	return "no answer"
 }
 
 // A Probe is one new connection, or one datagram with its answer.

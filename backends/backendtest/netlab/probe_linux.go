@@ -35,15 +35,13 @@ func (l *Lab) Open(p Probe) (*Conn, Result, error) {
 	}
 	f, err := connect(fd, p.Destination, deadline)
 	if err != nil {
-		res, err := outcome(err)
-		return nil, res, err
+		return failed(err)
 	}
 	c := &Conn{f: f, r: bufio.NewReader(f), proto: p.Protocol}
 	answer, err := c.hello()
 	if err != nil {
 		c.Close() //nolint:errcheck // the first error counts
-		res, err := outcome(err)
-		return nil, res, err
+		return failed(err)
 	}
 	return c, Result{Outcome: Answered, Answer: answer}, nil
 }
@@ -79,16 +77,16 @@ func (l *Lab) nextPort() uint16 {
 	return uint16(firstPort + n%(lastPort-firstPort+1)) //nolint:gosec // below lastPort
 }
 
-// outcome sorts the errors of a connection into outcomes; what is neither is an
+// failed sorts the errors of a connection into outcomes; what is neither is an
 // error of the lab.
-func outcome(err error) (Result, error) {
+func failed(err error) (*Conn, Result, error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.ETIMEDOUT):
-		return Result{Outcome: NoAnswer}, nil
+		return nil, Result{Outcome: NoAnswer}, nil
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ECONNRESET):
-		return Result{Outcome: Refused}, nil
+		return nil, Result{Outcome: Refused}, nil
 	default:
-		return Result{}, fmt.Errorf("netlab: %w", err)
+		return nil, Result{}, fmt.Errorf("netlab: %w", err)
 	}
 }
 

@@ -33,6 +33,7 @@ func newSocket(addr netip.AddrPort, proto corev1.Protocol) (fd int, err error) {
 		kind, number = unix.SOCK_DGRAM, unix.IPPROTO_UDP
 	case corev1.ProtocolSCTP:
 		number = unix.IPPROTO_SCTP
+	case corev1.ProtocolTCP:
 	}
 	fd, err = unix.Socket(family, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, number)
 	if err != nil {
@@ -64,17 +65,6 @@ func sockaddr(a netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
 }
 
-func addrPort(sa unix.Sockaddr) netip.AddrPort {
-	switch sa := sa.(type) {
-	case *unix.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)) //nolint:gosec // a port
-	case *unix.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port)) //nolint:gosec // a port
-	default:
-		return netip.AddrPort{}
-	}
-}
-
 // connect connects a socket and waits until it is connected or deadline has come.
 // It takes fd over: the file closes it, and so does an error.
 func connect(fd int, dst netip.AddrPort, deadline time.Time) (*os.File, error) {
@@ -88,7 +78,7 @@ func connect(fd int, dst netip.AddrPort, deadline time.Time) (*os.File, error) {
 		f.Close() //nolint:errcheck // the first error counts
 		return nil, err
 	}
-	if err := queueErrors(fd, dst.Addr()); err != nil {
+	if err = queueErrors(fd, dst.Addr()); err != nil {
 		f.Close() //nolint:errcheck // the first error counts
 		return nil, err
 	}
@@ -123,7 +113,7 @@ func connected(fd int) (bool, error) {
 	if code != 0 {
 		return true, unix.Errno(code) //nolint:gosec // an errno
 	}
-	if err := queuedError(fd); err != nil {
+	if err = queuedError(fd); err != nil {
 		return true, err
 	}
 	// A socket is also writable before it connects: only a peer tells.
