@@ -10,7 +10,7 @@ require (
 	k8s.io/api v0.33.0
 	k8s.io/apimachinery v0.33.0
 	k8s.io/utils v0.0.0-20241104100929-3ea5e8cea738
-	sigs.k8s.io/knftables v0.0.22
+	sigs.k8s.io/knftables v0.0.21
 	sigs.k8s.io/yaml v1.4.0
 )
 

@@ -1,5 +1,7 @@
 package nftables
 
+import "sigs.k8s.io/knftables"
+
 // fixedChains returns the chains that every table has, in an order in which each
 // comes after those it names.
 func (f *family) fixedChains(l *layout) []chain {
@@ -17,29 +19,29 @@ func (f *family) fixedChains(l *layout) []chain {
 }
 
 func (f *family) baseChains(l *layout) []chain {
-	filter := func(name string, at string, to ...string) chain {
-		c := chain{name: name, hook: &hook{"filter", at, priorityFilter}}
+	filter := func(name string, at knftables.BaseChainHook, to ...string) chain {
+		c := chain{name: name, hook: &hook{knftables.FilterType, at, priorityFilter}}
 		for _, target := range to {
 			c.rules = append(c.rules, newUntranslated(jump(target)))
 		}
 		return c
 	}
-	firewall := func(name string, at string) chain {
-		return chain{name: name, hook: &hook{"filter", at, priorityFirewall}, rules: []string{newFlow(jump(chainFirewall))}}
+	firewall := func(name string, at knftables.BaseChainHook) chain {
+		return chain{name: name, hook: &hook{knftables.FilterType, at, priorityFirewall}, rules: []string{newFlow(jump(chainFirewall))}}
 	}
-	dnat := func(name string, at string) chain {
-		return chain{name: name, hook: &hook{"nat", at, priorityDNAT}, rules: []string{jump(chainServices)}}
+	dnat := func(name string, at knftables.BaseChainHook) chain {
+		return chain{name: name, hook: &hook{knftables.NATType, at, priorityDNAT}, rules: []string{jump(chainServices)}}
 	}
 	return []chain{
-		firewall("filter-prerouting-firewall", "prerouting"),
-		firewall("filter-output-firewall", "output"),
-		filter("filter-input", "input", chainNoEndpoint, chainNoEndpointPorts),
-		filter("filter-forward", "forward", chainNoEndpoint, chainClusterIPs),
-		filter("filter-output", "output", chainNoEndpoint, chainClusterIPs),
-		dnat("nat-prerouting", "prerouting"),
-		dnat("nat-output", "output"),
+		firewall("filter-prerouting-firewall", knftables.PreroutingHook),
+		firewall("filter-output-firewall", knftables.OutputHook),
+		filter("filter-input", knftables.InputHook, chainNoEndpoint, chainNoEndpointPorts),
+		filter("filter-forward", knftables.ForwardHook, chainNoEndpoint, chainClusterIPs),
+		filter("filter-output", knftables.OutputHook, chainNoEndpoint, chainClusterIPs),
+		dnat("nat-prerouting", knftables.PreroutingHook),
+		dnat("nat-output", knftables.OutputHook),
 		{
-			name: "nat-postrouting", hook: &hook{"nat", "postrouting", prioritySNAT},
+			name: "nat-postrouting", hook: &hook{knftables.NATType, knftables.PostroutingHook, prioritySNAT},
 			rules: []string{l.masqueradeMarked(), f.masqueradeHairpin()},
 		},
 	}

@@ -25,7 +25,10 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 func (b *Backend) deleteTable(ctx context.Context, f *family) error {
 	tx := &transaction{}
 	script{tx: tx, f: f, table: b.opts.Table}.tableItself(remove)
-	err := b.runner.run(ctx, tx.text.Bytes())
+	text, err := tx.bytes()
+	if err == nil {
+		err = b.runner.run(ctx, text)
+	}
 	if err != nil && !errors.Is(err, errNotFound) {
 		return fmt.Errorf("nftables: clean up table %s %s: %w", f.nft, b.opts.Table, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+	"sigs.k8s.io/knftables"
 )
 
 // netlinkKernel reads over netlink, in the network namespace of the calling thread. It
@@ -137,14 +138,19 @@ func chainHook(a attributes) string {
 	if !ok {
 		return ""
 	}
-	hooks := []string{"prerouting", "input", "forward", "output", "postrouting"}
-	at := parse(raw)
-	number := at.uint32(unix.NFTA_HOOK_HOOKNUM)
-	if int(number) >= len(hooks) {
-		return hookPrint(hook{kind: a.text(unix.NFTA_CHAIN_TYPE), at: strconv.Itoa(int(number))})
+	hooks := []knftables.BaseChainHook{
+		knftables.PreroutingHook, knftables.InputHook, knftables.ForwardHook, knftables.OutputHook, knftables.PostroutingHook,
 	}
-	priority := strconv.Itoa(int(int32(at.uint32(unix.NFTA_HOOK_PRIORITY))))
-	return hookPrint(hook{a.text(unix.NFTA_CHAIN_TYPE), hooks[number], priority})
+	at := parse(raw)
+	h := hook{kind: knftables.BaseChainType(a.text(unix.NFTA_CHAIN_TYPE))}
+	number := int(at.uint32(unix.NFTA_HOOK_HOOKNUM))
+	if number >= len(hooks) {
+		h.at = knftables.BaseChainHook(strconv.Itoa(number))
+		return hookPrint(h)
+	}
+	h.at = hooks[number]
+	h.priority = knftables.BaseChainPriority(strconv.Itoa(int(int32(at.uint32(unix.NFTA_HOOK_PRIORITY)))))
+	return hookPrint(h)
 }
 
 func (c *contents) readRules(f *family, table string) error {

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/knftables"
 )
 
 // layoutVersion is part of the marker chain's name. Raise it when the meaning of
@@ -188,9 +189,9 @@ type elementID struct {
 
 // A hook makes a chain a base chain.
 type hook struct {
-	kind     string // nat or filter
-	at       string // prerouting, …
-	priority string // a number
+	kind     knftables.BaseChainType
+	at       knftables.BaseChainHook
+	priority knftables.BaseChainPriority // a number
 }
 
 // A chain is a chain with its rules as text.

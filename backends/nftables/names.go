@@ -29,7 +29,7 @@ func (c chain) print() string {
 	return strings.Join(parts, " ")
 }
 
-func hookPrint(h hook) string { return h.kind + "/" + h.at + "/" + h.priority }
+func hookPrint(h hook) string { return string(h.kind) + "/" + string(h.at) + "/" + string(h.priority) }
 
 // marker names the empty chain that tells which layout a table has. Tables of another
 // layout are replaced as a whole; within one layout only differences are written.

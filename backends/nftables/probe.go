@@ -130,5 +130,9 @@ func (b *Backend) try(ctx context.Context, f *family, features ...feature) error
 	}
 	tx := &transaction{}
 	write(tx, edits)
-	return b.runner.check(ctx, tx.text.Bytes())
+	text, err := tx.bytes()
+	if err != nil {
+		return err
+	}
+	return b.runner.check(ctx, text)
 }

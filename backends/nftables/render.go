@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -9,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"sigs.k8s.io/knftables"
 )
 
 // This file makes all text in the language of nft; the rest of the package deals
@@ -221,13 +224,20 @@ func (b box) keyText(k key) []string {
 }
 
 // A transaction is a list of statements that the kernel takes as a whole.
+//
+// Tables, chains, rules, sets and maps are knftables' objects. Elements are the
+// exception: knftables writes each into a line of its own, and of a large cluster nearly
+// everything is elements.
 type transaction struct {
 	text       bytes.Buffer
 	statements int // an element counts as one
 
 	open  string // what the last line does if it can take another element: its words before the first
 	elems int    // in the last line
+	err   error  // of the first object that is no valid one
 }
+
+func (tx *transaction) bytes() ([]byte, error) { return tx.text.Bytes(), tx.err }
 
 // lineElements is how many elements of one box share a line. nft needs 40 % less memory
 // with 200 than with one, and longer lines gain nothing.
@@ -249,93 +259,100 @@ const (
 	flush  verb = "flush"
 )
 
-// statement writes one line: verb, kind of object, where it is, the rest.
-func (s script) statement(v verb, kind string, rest ...string) {
-	w := &s.tx.text
-	w.WriteString(string(v))
-	for _, word := range append([]string{kind, s.f.nft, s.table}, rest...) {
-		w.WriteByte(' ')
-		w.WriteString(word)
+// object writes a statement about anything but an element.
+func (s script) object(v verb, o knftables.Object) {
+	// The fake of knftables makes transactions without looking for nft.
+	tx := knftables.NewFake("", "").NewTransaction()
+	switch v {
+	case add:
+		tx.Add(o)
+	case remove:
+		tx.Delete(o)
+	case flush:
+		tx.Flush(o)
 	}
-	w.WriteByte('\n')
+	if tx.NumOperations() == 0 { // String gives the reason
+		s.tx.err = errors.Join(s.tx.err, fmt.Errorf("nftables: %s %T: %s", v, o, tx))
+		return
+	}
+	s.tx.text.WriteString(tx.String())
 	s.tx.statements++
 	s.tx.open = ""
 }
 
-// elementStatement writes an element of a box, in the line of the one before it if
-// that is of the same box.
-func (s script) elementStatement(v verb, box, text string) {
-	start := string(v) + " element " + s.f.nft + " " + s.table + " " + box
-	if s.tx.open != start || s.tx.elems == lineElements {
-		s.statement(v, "element", box, "{", text, "}")
-		s.tx.open, s.tx.elems = start, 1
-		return
-	}
-	s.tx.text.Truncate(s.tx.text.Len() - len(" }\n"))
-	s.tx.text.WriteString(", " + text + " }\n")
-	s.tx.statements++
-	s.tx.elems++
-}
+func (s script) family() knftables.Family { return knftables.Family(s.f.nft) }
 
-func (s script) tableItself(v verb) { s.statement(v, "table") }
+func (s script) tableItself(v verb) {
+	s.object(v, &knftables.Table{Family: s.family(), Name: s.table})
+}
 
 // chain writes a chain without its rules.
 func (s script) chain(v verb, c chain) {
+	o := &knftables.Chain{Family: s.family(), Table: s.table, Name: c.name}
 	if v == add && c.hook != nil {
-		h := *c.hook
-		s.statement(v, "chain", c.name, "{ type", h.kind, "hook", h.at, "priority", h.priority, "; }")
-		return
+		o.Type, o.Hook, o.Priority = &c.hook.kind, &c.hook.at, &c.hook.priority
 	}
-	s.statement(v, "chain", c.name)
+	s.object(v, o)
 }
 
 // rule appends a rule to a chain.
 func (s script) rule(chain, rule string) {
-	s.statement(add, "rule", chain, rule, "comment", quote(ruleHash(rule)))
+	s.object(add, &knftables.Rule{
+		Family: s.family(), Table: s.table, Chain: chain, Rule: rule, Comment: knftables.PtrTo(comment(ruleHash(rule))),
+	})
 }
 
 // box writes a set or map without its elements.
 func (s script) box(v verb, b box) {
-	if v != add {
-		s.statement(v, b.kind(), b.name)
-		return
-	}
 	typ, typeof := s.f.typeText(b)
-	text := "{ type " + typ
-	if typeof != "" {
-		text = "{ typeof " + typeof
-	}
+	var flags []knftables.SetFlag
 	if b.interval {
-		text += " ; flags interval"
+		flags = append(flags, knftables.IntervalFlag)
 	}
 	if b.dynamic {
-		text += " ; flags dynamic,timeout"
+		flags = append(flags, knftables.DynamicFlag, knftables.TimeoutFlag)
 	}
+	var size *uint64
 	if b.size > 0 {
-		text += " ; size " + strconv.Itoa(b.size)
+		size = knftables.PtrTo(uint64(b.size))
 	}
-	s.statement(v, b.kind(), b.name, text, "; }")
-}
-
-func (b box) kind() string {
 	if b.value == noValue {
-		return "set"
+		s.object(v, &knftables.Set{Family: s.family(), Table: s.table, Name: b.name, Type: typ, TypeOf: typeof, Flags: flags, Size: size})
+		return
 	}
-	return "map"
+	s.object(v, &knftables.Map{Family: s.family(), Table: s.table, Name: b.name, Type: typ, TypeOf: typeof, Flags: flags, Size: size})
 }
 
-// element writes an element; to delete it the key is enough.
+// element writes an element; to delete it the key is enough. It goes into the line of the one
+// before it if that is of the same box.
 func (s script) element(v verb, b box, e element) {
+	text := s.elementText(v, b, e)
+	w := &s.tx.text
+	start := string(v) + " element " + s.f.nft + " " + s.table + " " + b.name
+	if s.tx.open == start && s.tx.elems < lineElements {
+		w.Truncate(w.Len() - len(" }\n"))
+		w.WriteString(", ")
+		s.tx.elems++
+	} else {
+		w.WriteString(start + " { ")
+		s.tx.open, s.tx.elems = start, 1
+	}
+	w.WriteString(text)
+	w.WriteString(" }\n")
+	s.tx.statements++
+}
+
+func (s script) elementText(v verb, b box, e element) string {
 	text := strings.Join(b.keyText(e.id.key), " . ")
 	if v == add && e.comment != "" {
 		text += " comment " + quote(e.comment)
 	}
 	switch {
 	case v != add || b.value == noValue:
+		return text
 	case b.value == verdictValue:
-		text += " : " + e.value.verdict
+		return text + " : " + e.value.verdict
 	default:
-		text += " : " + e.value.dst.Addr().String() + " . " + strconv.Itoa(int(e.value.dst.Port()))
+		return text + " : " + e.value.dst.Addr().String() + " . " + strconv.Itoa(int(e.value.dst.Port()))
 	}
-	s.elementStatement(v, b.name, text)
 }

@@ -34,5 +34,6 @@ func Render(p *plan.Plan, opts Options) (string, error) {
 	}
 	tx := &transaction{}
 	write(tx, edits)
-	return tx.text.String(), nil
+	text, err := tx.bytes()
+	return string(text), err
 }

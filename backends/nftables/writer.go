@@ -171,7 +171,11 @@ func (w *writer) run(tx *transaction) error {
 	if tx.statements == 0 {
 		return nil
 	}
-	if err := w.runner.run(w.ctx, tx.text.Bytes()); err != nil {
+	text, err := tx.bytes()
+	if err != nil {
+		return err
+	}
+	if err := w.runner.run(w.ctx, text); err != nil {
 		return err
 	}
 	w.last.Statements += tx.statements
