@@ -72,7 +72,7 @@ func mutations() []mutation {
 			scenarios: "affinity",
 		},
 		{
-			name: "affinity keeps removed endpoints", file: "affinity.go",
+			name: "local affinity looks into the cluster pool", file: "affinity.go",
 			old: "dispatchPriority(pl.alive),\n", new: "dispatchPriority(a.clusterPool().alive),\n",
 			scenarios: "affinity-with-policy-local",
 		},
