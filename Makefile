@@ -12,7 +12,7 @@ GO ?= go
 TOOL := $(GO) tool -modfile=$(CURDIR)/go.tool.mod
 FUZZTIME ?= 30s
 BENCH ?= .
-PLATFORMS := darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/s390x
+PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
 .PHONY: demo test check fmt vet lint cross fuzz bench ids tidy deps newest-api
 
