@@ -3,6 +3,7 @@
 #   make demo       program a private network namespace, send traffic, tell what happened
 #   make test       all tests with the race detector; the kernel tests need root
 #   make check      what a change must pass: fmt, vet, lint, tests, ids
+#   make test-vm    the packet suite of nftables on Debian's 6.1 and 6.12 kernels
 #
 # demo and test install the Debian packages they need if they may, and otherwise
 # say which are missing.
@@ -14,7 +15,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: demo test check fmt vet lint cross fuzz bench ids tidy deps newest-api
+.PHONY: demo test test-vm mutate agent check fmt vet lint cross fuzz bench ids tidy deps newest-api
 
 demo:
 	@hack/deps nft
@@ -22,6 +23,23 @@ demo:
 
 test: deps
 	$(GO) test -race -shuffle=on ./...
+
+# The kernels at hand differ from those of users; SCTP may not be skipped there.
+VM_KERNELS ?= linux-image-cloud-amd64 linux-image-6.12-cloud-amd64
+test-vm:
+	@for k in $(VM_KERNELS); do \
+		echo "run the suite on $$k"; \
+		RUNVM_KERNEL=$$k CGO_ENABLED=0 VIPKIT_REQUIRE_KERNEL=1,sctp \
+			$(GO) test -exec "$(CURDIR)/hack/runvm" -run Conformance ./backends/nftables || exit 1; \
+	done
+
+# Faults made on purpose in the nftables backend, which the suite must notice.
+mutate: deps
+	$(GO) run ./hack/mutate
+
+# The node agent is a module of its own, for the sake of its dependencies.
+agent:
+	cd examples/agent && $(GO) vet ./... && $(GO) build -o /dev/null .
 
 check: fmt vet lint test ids
 
