@@ -181,7 +181,7 @@ func (d *dispatch) split(n int) int {
 }
 
 func (d *dispatch) child(slot site, n int) string {
-	return hashed(letterNode, d.root+" "+string(slot)+" "+strconv.Itoa(n))
+	return hashedNode(d.root+" "+string(slot)+" "+strconv.Itoa(n), n)
 }
 
 // match returns a match for all sites that share the first n bits with k.

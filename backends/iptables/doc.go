@@ -9,7 +9,7 @@
 //
 //	PREROUTING, OUTPUT  SERVICES  -> IPS (by address, protocol and port)
 //	                              -> PORTS (by protocol and port, on addresses with NodePorts)
-//	IPS, PORTS          tree of chains D-… -> F-… source ranges -> R-… row by origin -> S-…, L-… pool
+//	IPS, PORTS          tree of chains D-… -> F-… source ranges -> R-… row by origin -> S-…, T-… pool
 //	POSTROUTING         POSTROUTING -> HAIRPIN (by address), then what is marked is masqueraded
 //
 // Table filter, where only first packets that nothing translated are looked at:
@@ -17,7 +17,7 @@
 //	INPUT               health checks are accepted -> DENY
 //	FORWARD             -> DENY -> CLUSTER; what is marked, and all answers, are accepted
 //	OUTPUT              -> DENY -> CLUSTER
-//	DENY                tree by address or NodePort: reject, drop, source ranges (X-…, O-…)
+//	DENY                tree by address or NodePort: reject, drop, source ranges (X-…, Y-…)
 //	CLUSTER             unused ports of ClusterIPs reject, unused Service addresses drop
 //
 // A tree is split by two bits at a time where sites differ, down to eight rules: a packet

@@ -35,15 +35,16 @@ const (
 	chainCanary = "CANARY" // empty; goes when somebody flushes the table
 )
 
-// Letters of chains that have a hash in their names.
+// Letters of chains that have a hash in their names. A chain names only chains with later
+// letters: see section.write.
 const (
 	letterNode     = 'D' // node of a dispatch
-	letterCluster  = 'S' // cluster pool of a port
-	letterLocal    = 'L' // local pool of a port
-	letterRow      = 'R' // row of the decision table of a port
 	letterFirewall = 'F' // source ranges of a frontend, table nat
+	letterRow      = 'R' // row of the decision table of a port
+	letterCluster  = 'S' // cluster pool of a port
+	letterLocal    = 'T' // local pool of a port
 	letterRefuse   = 'X' // source ranges of a frontend, table filter
-	letterOrigin   = 'O' // denials of a frontend by origin
+	letterOrigin   = 'Y' // denials of a frontend by origin
 )
 
 // hashText returns 80 bits of a digest as 16 capital letters and digits.
@@ -59,6 +60,16 @@ func keyText(k plan.Key) string {
 
 // hashed returns a chain's name without the prefix.
 func hashed(letter byte, what string) string { return string(letter) + "-" + hashText(what) }
+
+// hashedNode is hashed for a node of a dispatch. Nodes further down have later names.
+func hashedNode(what string, level int) string {
+	const letters = 'Z' - 'A' + 1
+	name := hashed(letterNode, what)
+	return name[:2] + string([]byte{'A' + byte(level/letters), 'A' + byte(level%letters)}) + name[4:]
+}
+
+// isHashed reports whether a chain is one of those.
+func isHashed(name string) bool { return len(name) > 1 && name[1] == '-' }
 
 // A chain is a chain of a table with its rules as text, as they follow "-A NAME".
 type chain struct {

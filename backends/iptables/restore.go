@@ -25,8 +25,9 @@ func newState() *state {
 type section struct {
 	table  table
 	prefix string
-	create []string // chains to be made or emptied
-	rules  []string
+	empty  []string // chains to be emptied
+	fill   []*chain // chains to be made or replaced
+	jumps  []string // changes of built-in chains
 	remove []string // chains to be deleted, after all were emptied
 }
 
@@ -41,8 +42,7 @@ func (s *section) plan(edit chainEdit, have *state) {
 			s.drop(name, old, have)
 		case exists && old == c.print():
 		default:
-			s.create = append(s.create, name)
-			s.rules = append(s.rules, c.text(s.prefix)...)
+			s.fill = append(s.fill, c)
 			have.chains[name] = c.print()
 		}
 	}
@@ -53,7 +53,7 @@ func (s *section) plan(edit chainEdit, have *state) {
 func (s *section) drop(name, old string, have *state) {
 	_, pinned := have.pinned[name]
 	if !pinned || old != "" {
-		s.create = append(s.create, name)
+		s.empty = append(s.empty, name)
 	}
 	if pinned {
 		have.chains[name] = ""
@@ -72,7 +72,7 @@ func (s *section) jump(have *state) {
 			continue
 		}
 		s.unjump(j.base, have)
-		s.rules = append(s.rules, "-I "+j.base+" 1 "+rule)
+		s.jumps = append(s.jumps, "-I "+j.base+" 1 "+rule)
 		have.jumps[j.base], have.first[j.base] = []string{rule}, rule
 	}
 	// Another version of this package may have jumped from elsewhere.
@@ -85,35 +85,70 @@ func (s *section) jump(have *state) {
 
 func (s *section) unjump(base string, have *state) {
 	for _, rule := range have.jumps[base] {
-		s.rules = append(s.rules, "-D "+base+" "+rule)
+		s.jumps = append(s.jumps, "-D "+base+" "+rule)
 	}
 	delete(have.jumps, base)
 	delete(have.first, base)
 }
 
 // lines returns the number of lines that change something.
-func (s *section) lines() int { return len(s.create) + len(s.rules) + len(s.remove) }
+func (s *section) lines() int {
+	n := len(s.empty) + len(s.jumps) + len(s.remove)
+	for _, c := range s.fill {
+		n += 1 + len(c.rules)
+	}
+	return n
+}
 
 // write appends the section to the input of iptables-restore, nothing if it is empty.
+//
+// The nft variant keeps a sorted list of all chains in the input, and walks it from its head
+// for each line (iptables 1.8.9). So chains come backwards, each with its rules, which then
+// are at the head: less than half the time for 13,000 chains. The others are few.
 func (s *section) write(b *strings.Builder) {
 	if s.lines() == 0 {
 		return
 	}
 	b.WriteString("*" + s.table.String() + "\n")
-	// In this order the nft variant adds each chain at the head of its sorted list; the other
-	// way it would walk the whole list for each: 6 s of processor time for 12,000 chains
-	// with iptables 1.8.9, instead of 2.
-	slices.Sort(s.create)
-	for _, name := range slices.Backward(s.create) {
-		b.WriteString(":" + s.prefix + "-" + name + " - [0:0]\n")
+	byName := func(x, y *chain) int { return strings.Compare(y.name, x.name) }
+	slices.SortFunc(s.fill, byName)
+	var last []*chain
+	for _, c := range s.fill {
+		if !isHashed(c.name) {
+			s.declare(b, c.name)
+			last = append(last, c)
+		}
 	}
-	for _, r := range s.rules {
-		b.WriteString(r + "\n")
+	slices.Sort(s.empty)
+	for _, name := range slices.Backward(s.empty) {
+		s.declare(b, name)
 	}
+	for _, c := range s.fill {
+		if isHashed(c.name) {
+			s.declare(b, c.name)
+			writeLines(b, c.text(s.prefix))
+		}
+	}
+	for _, c := range last {
+		writeLines(b, c.text(s.prefix))
+	}
+	writeLines(b, s.jumps)
 	for _, name := range s.remove {
 		b.WriteString("-X " + s.prefix + "-" + name + "\n")
 	}
 	b.WriteString("COMMIT\n")
+}
+
+// declare makes a chain, or empties it if it exists.
+func (s *section) declare(b *strings.Builder, name string) {
+	b.WriteString(":" + s.prefix + "-" + name + " - [0:0]\n")
+}
+
+func writeLines(b *strings.Builder, lines []string) {
+	for _, l := range lines {
+		b.WriteString(l)
+		b.WriteByte('\n')
+	}
 }
 
 // A script is an input of iptables-restore: up to three commits.
