@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"bytes"
 	"net/netip"
 
 	"github.com/vipkit/vipkit/endpoints"
@@ -108,10 +109,14 @@ func (c *compiler) forward(f *plan.Frontend) {
 }
 
 // row returns the chain that forwards by origin: that of the pool itself if
-// nothing else is to be done.
+// nothing else is to be done, or if only packets of this row come there.
 func (c *compiler) row(s shape) string {
 	if letter, ok := s.uniform(false); ok && (letter == letterToCluster || letter == letterToLocal) {
 		return c.pool(letter)
+	}
+	if mark, letter, ok := c.markFirst(s); ok && c.onlyRow(s, letter) {
+		name := c.poolName(letter)
+		return c.add(nat, name, func() []string { return append([]string{mark}, c.choose(letter)...) })
 	}
 	name := hashed(letterRow, c.about+" "+string(s[:]))
 	return c.add(nat, name, func() []string { return c.byOrigin(s, c.forwardBy) })
@@ -131,16 +136,51 @@ func (c *compiler) forwardBy(letter byte) []string {
 	}
 }
 
+// markFirst returns the rule that marks what a row masquerades, if one rule can say that and all
+// that the row forwards goes to one pool.
+func (c *compiler) markFirst(s shape) (rule string, letter byte, ok bool) {
+	switch s {
+	case shape{letterToClusterMasq, letterToClusterMasq, letterToClusterMasq}:
+		return c.setMark(), letterToCluster, true
+	case shape{letterToLocalMasq, letterToLocalMasq, letterToLocalMasq}:
+		return c.setMark(), letterToLocal, true
+	case shape{letterToCluster, letterToClusterMasq, letterToClusterMasq}:
+		letter = letterToCluster
+	case shape{letterToLocal, letterToLocalMasq, letterToLocalMasq}:
+		letter = letterToLocal
+	}
+	pods := c.podSources()
+	if letter == 0 || len(pods) != 1 {
+		return "", 0, false
+	}
+	return words("!", pods[0], c.setMark()), letter, true
+}
+
+// onlyRow reports whether no other row of the port sends packets to the pool of a letter.
+func (c *compiler) onlyRow(s shape, letter byte) bool {
+	masq := byte(letterToClusterMasq)
+	if letter == letterToLocal {
+		masq = letterToLocalMasq
+	}
+	for i := range c.port.Frontends {
+		other := forwarding(c.port.Frontends[i].Actions)
+		if other != s && bytes.ContainsAny(other[:], string([]byte{letter, masq})) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *compiler) poolName(letter byte) string {
+	if letter == letterToLocal {
+		return hashed(letterLocal, c.about)
+	}
+	return hashed(letterCluster, c.about)
+}
+
 // pool returns the chain that chooses an endpoint of one pool.
 func (c *compiler) pool(letter byte) string {
-	list, name := c.port.Cluster, hashed(letterCluster, c.about)
-	if letter == letterToLocal {
-		list, name = c.port.Local, hashed(letterLocal, c.about)
-	}
-	return c.add(nat, name, func() []string {
-		c.hairpin(list)
-		return c.choose(list)
-	})
+	return c.add(nat, c.poolName(letter), func() []string { return c.choose(letter) })
 }
 
 // hairpin lets a local endpoint reach itself. The endpoint answers its own address
@@ -154,9 +194,14 @@ func (c *compiler) hairpin(list []*endpoints.Endpoint) {
 	}
 }
 
-// choose returns rules that send a packet to one endpoint: the one the client used
-// before, if there is affinity, else each with the same probability.
-func (c *compiler) choose(list []*endpoints.Endpoint) []string {
+// choose returns rules that send a packet to one endpoint of a pool: the one the client
+// used before, if there is affinity, else each with the same probability.
+func (c *compiler) choose(letter byte) []string {
+	list := c.port.Cluster
+	if letter == letterToLocal {
+		list = c.port.Local
+	}
+	c.hairpin(list)
 	affine := c.port.AffinityTimeout > 0
 	var rules []string
 	for _, e := range list {

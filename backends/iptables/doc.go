@@ -22,7 +22,7 @@
 //
 // A tree is split by two bits at a time where sites differ, down to eight rules: a packet
 // to the last of 10,000 Services is compared with less than 64 rules, all chains together.
-// The pool's chain holds a DNAT rule for each endpoint, so with n endpoints a packet
+// A port whose packets all come by one row needs no R-… chain. The pool's chain holds a DNAT rule for each endpoint, so with n endpoints a packet
 // passes n/2 more on average.
 //
 // The first rule of a chain has a comment with a digest of the chain. By it and the number

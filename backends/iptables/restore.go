@@ -104,7 +104,7 @@ func (s *section) lines() int {
 //
 // The nft variant keeps a sorted list of all chains in the input, and walks it from its head
 // for each line (iptables 1.8.9). So chains come backwards, each with its rules, which then
-// are at the head: less than half the time for 13,000 chains. The others are few.
+// are at the head: a third of the time for 5,000 Services. The others are few.
 func (s *section) write(b *strings.Builder) {
 	if s.lines() == 0 {
 		return

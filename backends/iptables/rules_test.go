@@ -43,6 +43,7 @@ func TestPool(t *testing.T) {
 	dnat := func(ip string) string { return "-p tcp -j DNAT --to-destination " + ip }
 	random := "-m statistic --mode random --probability "
 	list := func(ip string) string { return "@" + hashText(key+" "+ip) }
+	const mark = "! -s 10.200.1.0/24 -j MARK --or-mark 0x4000"
 	a, b := "10.200.1.1:8080", "10.200.1.2:8080"
 	seen := func(ip string) string { return "-m recent --name " + list(ip) + " --update --seconds 3600 --reap " }
 	set := func(ip string) string { return "-m recent --name " + list(ip) + " --set " }
@@ -53,11 +54,11 @@ func TestPool(t *testing.T) {
 		want    []string
 	}{
 		{"F07 F32 three endpoints", "10.0.0.3:80 10.0.0.1:80 10.0.0.2:80", nil, []string{
-			random + "0.3333333333 " + dnat("10.0.0.1:80"), random + "0.5000000000 " + dnat("10.0.0.2:80"), dnat("10.0.0.3:80"),
+			mark, random + "0.3333333333 " + dnat("10.0.0.1:80"), random + "0.5000000000 " + dnat("10.0.0.2:80"), dnat("10.0.0.3:80"),
 		}},
-		{"F08 one endpoint", a, nil, []string{dnat(a)}},
+		{"F08 one endpoint", a, nil, []string{mark, dnat(a)}},
 		{"F09 affinity", a + " " + b, []func(*service.Service){affine}, []string{
-			seen(a) + dnat(a), seen(b) + dnat(b), random + "0.5000000000 " + set(a) + dnat(a), set(b) + dnat(b),
+			mark, seen(a) + dnat(a), seen(b) + dnat(b), random + "0.5000000000 " + set(a) + dnat(a), set(b) + dnat(b),
 		}},
 	}
 	for _, tt := range tests {
@@ -117,7 +118,7 @@ func TestProbabilities(t *testing.T) {
 			in.Endpoints[nameOf("svc1")] = endpoints.NewSet(map[endpoints.Key][]endpoints.Endpoint{
 				{Port: "p80", Protocol: corev1.ProtocolTCP, Family: corev1.IPv4Protocol}: eps,
 			})
-			rules := rulesOf(t, planOf(node(), in), Options{}, nat, poolOf("ns1/svc1:p80 tcp"))
+			rules := rulesOf(t, planOf(node(), in), Options{}, nat, poolOf("ns1/svc1:p80 tcp"))[1:] // after the mark
 			if len(rules) != n || strings.Contains(rules[n-1], "statistic") {
 				t.Fatalf("%d rules, the last %q", len(rules), rules[n-1])
 			}

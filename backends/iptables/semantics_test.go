@@ -161,7 +161,10 @@ func TestRulesDoWhatTheTraceSays(t *testing.T) {
 	configs := map[string]func(*plan.Config){
 		"pods by range":     func(*plan.Config) {},
 		"pods by interface": func(c *plan.Config) { c.Node.PodCIDRs, c.PodInterfaces = nil, []string{"veth*"} },
-		"no detector":       func(c *plan.Config) { c.Node.PodCIDRs = nil },
+		"pods by two ranges": func(c *plan.Config) {
+			c.Node.PodCIDRs = append(c.Node.PodCIDRs, prefix("10.201.1.0/24"), prefix("fd00:201:1::/64"))
+		},
+		"no detector": func(c *plan.Config) { c.Node.PodCIDRs = nil },
 		"F31 masquerade all": func(c *plan.Config) {
 			c.MasqueradeAll = true
 		},
