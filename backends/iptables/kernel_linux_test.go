@@ -11,9 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/vipkit/vipkit/proxy/plan"
-	"github.com/vipkit/vipkit/proxy/service"
 )
 
 // inNamespace moves the test into a network namespace of its own, with a backend of each
@@ -96,17 +93,6 @@ COMMIT
 -A INPUT -i lo -j ACCEPT
 COMMIT
 `
-
-func everything() plan.Input {
-	health := func(s *service.Service) { s.HealthCheckNodePort = 31000 }
-	return with(
-		app{name: "a", vip: vips, eps: localEPs + " " + remoteEPs + " " + hostEPs, changes: []func(*service.Service){external, externalLocal, affine, restricted("198.51.100.0/24"), health}},
-		app{name: "b", vip: "10.96.0.51 fd00:96::51", changes: []func(*service.Service){protocols(corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)}},
-		app{name: "c", vip: "10.96.0.52 fd00:96::52", eps: remoteEPs, changes: []func(*service.Service){
-			protocols(corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP), internalLocal,
-		}},
-	)
-}
 
 // TestKernelKeepsWhatWasRestored looks whether what the kernel says of our chains is what
 // was restored, in spite of its own way to print rules.

@@ -163,3 +163,15 @@ func manyEndpoint(i, e int) string {
 	}
 	return fmt.Sprintf("10.%d.%d.%d:8080@n2", 128+n>>16, n>>8&255, n&255)
 }
+
+// everything has Services of many kinds.
+func everything() plan.Input {
+	health := func(s *service.Service) { s.HealthCheckNodePort = 31000 }
+	return with(
+		app{name: "a", vip: vips, eps: localEPs + " " + remoteEPs + " " + hostEPs, changes: []func(*service.Service){external, externalLocal, affine, restricted("198.51.100.0/24"), health}},
+		app{name: "b", vip: "10.96.0.51 fd00:96::51", changes: []func(*service.Service){protocols(corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)}},
+		app{name: "c", vip: "10.96.0.52 fd00:96::52", eps: remoteEPs, changes: []func(*service.Service){
+			protocols(corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP), internalLocal,
+		}},
+	)
+}
