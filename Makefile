@@ -22,7 +22,7 @@ demo:
 	$(GO) run ./examples/quickstart
 
 test: deps
-	$(GO) test -race -shuffle=on ./...
+	$(GO) test -race -shuffle=on -timeout 30m ./...
 
 # The kernels at hand differ from those of users; SCTP may not be skipped there.
 VM_KERNELS ?= linux-image-cloud-amd64 linux-image-6.12-cloud-amd64
