@@ -3,6 +3,8 @@
 #   make demo       program a private network namespace, send traffic, tell what happened
 #   make test       all tests with the race detector; the kernel tests need root
 #   make check      what a change must pass: fmt, vet, lint, tests, ids
+#   make soak       the agent under 2,000 changing Services, and killed 50 times; 5 minutes
+#   make e2e        the agent with a real control plane, which is built first
 #   make test-vm    the packet suite of nftables on Debian's 6.1 and 6.12 kernels
 #
 # demo and test install the Debian packages they need if they may, and otherwise
@@ -15,7 +17,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: demo test test-vm mutate agent check fmt vet lint cross fuzz bench ids tidy deps newest-api
+.PHONY: demo test test-vm mutate agent soak e2e check fmt vet lint cross fuzz bench ids tidy deps newest-api
 
 demo:
 	@hack/deps nft
@@ -38,8 +40,19 @@ mutate: deps
 	$(GO) run ./hack/mutate
 
 # The node agent is a module of its own, for the sake of its dependencies.
-agent:
-	cd examples/agent && $(GO) vet ./... && $(GO) build -o /dev/null .
+agent: deps
+	cd examples/agent && $(GO) vet ./... && $(GO) test -race -shuffle=on .
+
+# Not part of the continuous integration, as they take long.
+SOAKTIME ?= 2m
+soak: deps
+	cd examples/agent && VIPKIT_SOAK=$(SOAKTIME) VIPKIT_KILLS=50 $(GO) test -race -count=1 -v -timeout 20m -run '^(TestSoak|TestKill)$$' .
+
+E2E_BIN ?= $(CURDIR)/bin/control-plane
+e2e: deps
+	@hack/deps curl openssl
+	examples/agent/e2e/control-plane build $(E2E_BIN)
+	cd examples/agent && VIPKIT_E2E=$(E2E_BIN) $(GO) test -count=1 -v -timeout 15m -run '^TestEndToEnd$$' .
 
 check: fmt vet lint test ids
 

@@ -50,7 +50,7 @@ func newAgent(opts options, out io.Writer, logger *slog.Logger) (*agent, error) 
 		return nil, err
 	}
 	a.node = &nodeState{}
-	a.metrics = newMetrics()
+	a.metrics = newMetrics(a.plane.name)
 	a.health = healthcheck.New(healthcheck.Options{NodeEligible: a.node.eligible, Answered: a.metrics.answered})
 	// One loop serves both families; it has the backend's name.
 	a.ports, err = healthcheck.NewServices(healthcheck.ServicesOptions{

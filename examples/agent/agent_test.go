@@ -205,3 +205,17 @@ func TestHealthAndMetrics(t *testing.T) {
 		t.Errorf("/livez of a node with the taint: %d", code)
 	}
 }
+
+// curlFrom asks from a host and returns what comes, nothing if it fails.
+func curlFrom(t *testing.T, lab *netlab.Lab, host string, args ...string) (out string) {
+	t.Helper()
+	err := lab.Namespace(host).Do(func() error {
+		data, _ := exec.Command("curl", append([]string{"-s", "--max-time", "5"}, args...)...).Output()
+		out = string(data)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

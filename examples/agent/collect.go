@@ -42,11 +42,11 @@ type planCollector struct {
 func descNoLocal() *prometheus.Desc {
 	return prometheus.NewDesc("kubeproxy_sync_proxy_rules_no_local_endpoints_total",
 		"Service ports that have endpoints, but none on this node although their policy is Local.",
-		[]string{"ip_family", "traffic_policy"}, nil)
+		[]string{labelFamily, "traffic_policy"}, nil)
 }
 
 func descPorts() *prometheus.Desc {
-	return prometheus.NewDesc("vipkit_service_ports", "Service ports in the plan.", []string{"ip_family"}, nil)
+	return prometheus.NewDesc("vipkit_service_ports", "Service ports in the plan.", []string{labelFamily}, nil)
 }
 
 func descConflicts() *prometheus.Desc {

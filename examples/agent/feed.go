@@ -26,6 +26,7 @@ type feed struct {
 	logger  *slog.Logger
 
 	told []plan.Problem // of the node
+	seen atomic.Bool    // there was a Node
 }
 
 func (a *agent) feed() *feed {
@@ -69,20 +70,30 @@ func (f *feed) setNode(node *corev1.Node) {
 		f.logger.Warn("left out", "object", p.Object, "field", p.Field, "problem", p.Err)
 	}
 	f.proxy.SetNode(values)
+	f.seen.Store(true)
+	f.open(gateNode)
 }
+
+// hasNode reports whether there was a Node.
+func (f *feed) hasNode() bool { return f.seen.Load() }
 
 // deleteNode keeps the values of the Node, as its pods and rules are still there,
 // but no new load-balancer traffic should come.
 func (f *feed) deleteNode() { f.node.set(false) }
 
-// ready says that the source has delivered everything once.
-func (f *feed) ready() error {
-	for _, gate := range []string{proxy.GateServices, proxy.GateEndpointSlices, gateNode} {
-		if err := f.proxy.Open(gate); err != nil {
-			return err
-		}
+// ready says that the source has delivered Services, slices and ranges once.
+func (f *feed) ready() {
+	f.open(proxy.GateServices)
+	f.open(proxy.GateEndpointSlices)
+}
+
+// nodeReady says that there need not be a Node. One that comes says so by itself.
+func (f *feed) nodeReady() { f.open(gateNode) }
+
+func (f *feed) open(gate string) {
+	if err := f.proxy.Open(gate); err != nil {
+		f.logger.Error("cannot open a gate", "error", err) // a name that newAgent did not give
 	}
-	return nil
 }
 
 // A nodeState is whether the node should get load-balancer traffic: yes, unless

@@ -97,7 +97,8 @@ func (f *folder) look(now time.Time, to *feed) error {
 	if !f.complete() || f.ready && !changed {
 		return nil
 	}
-	return f.deliver(to)
+	f.deliver(to)
+	return nil
 }
 
 // strictly returns err if the caller wants to hear of it.
@@ -204,7 +205,7 @@ func (f *folder) complete() bool {
 }
 
 // deliver gives what differs from what was delivered before.
-func (f *folder) deliver(to *feed) error {
+func (f *folder) deliver(to *feed) {
 	lists := make([]*manifests.Objects, 0, len(f.files))
 	for _, name := range slices.Sorted(maps.Keys(f.files)) {
 		lists = append(lists, f.files[name].objects)
@@ -213,8 +214,9 @@ func (f *folder) deliver(to *feed) error {
 	next.since(f.current, to)
 	f.current = next
 	if f.ready {
-		return nil
+		return
 	}
 	f.ready, f.strict = true, false
-	return to.ready()
+	to.nodeReady() // flags may say all that is needed of it
+	to.ready()
 }

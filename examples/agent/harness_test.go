@@ -46,25 +46,27 @@ const (
 	clientPodIP = "10.244.1.9"
 )
 
-func newLab(t *testing.T) *netlab.Lab {
-	t.Helper()
-	list := func(texts ...string) (out []netip.Addr) {
-		for _, s := range texts {
-			out = append(out, netip.MustParseAddr(s))
-		}
-		return out
+func addrs(texts ...string) (list []netip.Addr) {
+	for _, s := range texts {
+		list = append(list, netip.MustParseAddr(s))
 	}
+	return list
+}
+
+// newLab makes the network, with more hosts if the test needs them.
+func newLab(t *testing.T, more ...netlab.Host) *netlab.Lab {
+	t.Helper()
 	lab, err := netlab.New(netlab.Options{
-		Node:   list(nodeIP),
+		Node:   addrs(nodeIP),
 		Uplink: "client",
-		Hosts: []netlab.Host{
-			{Name: "client", Interface: "eth0", Addresses: list(clientIP)},
-			{Name: "elsewhere", Interface: "eth1", Addresses: list("192.0.2.20", elsewhereIP)},
-			{Name: "one", Interface: "veth1", Addresses: list(podOne)},
-			{Name: "two", Interface: "veth2", Addresses: list(podTwo)},
-			{Name: "three", Interface: "veth3", Addresses: list(podThree)},
-			{Name: "pod", Interface: "veth9", Addresses: list(clientPodIP)},
-		},
+		Hosts: append([]netlab.Host{
+			{Name: "client", Interface: "eth0", Addresses: addrs(clientIP)},
+			{Name: "elsewhere", Interface: "eth1", Addresses: addrs("192.0.2.20", elsewhereIP)},
+			{Name: "one", Interface: "veth1", Addresses: addrs(podOne)},
+			{Name: "two", Interface: "veth2", Addresses: addrs(podTwo)},
+			{Name: "three", Interface: "veth3", Addresses: addrs(podThree)},
+			{Name: "pod", Interface: "veth9", Addresses: addrs(clientPodIP)},
+		}, more...),
 	})
 	if errors.Is(err, errors.ErrUnsupported) && os.Getenv("VIPKIT_REQUIRE_KERNEL") == "" {
 		t.Skip(err)
@@ -279,19 +281,33 @@ func clusterIP(n int) string { return fmt.Sprintf("10.96.0.%d:80", n) }
 // there is none.
 func dial(t *testing.T, lab *netlab.Lab, from, to string, timeout time.Duration) string {
 	t.Helper()
+	return dialQuietly(lab, from, to, timeout)
+}
+
+// dialQuietly is dial for other goroutines than the test's.
+func dialQuietly(lab *netlab.Lab, from, to string, timeout time.Duration) string {
 	res, err := lab.Probe(netlab.Probe{
 		From:        from,
 		Destination: netip.MustParseAddrPort(to),
 		Protocol:    corev1.ProtocolTCP,
 		Timeout:     timeout,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Outcome != netlab.Answered {
+	switch {
+	case err != nil:
+		return err.Error()
+	case res.Outcome != netlab.Answered:
 		return res.Outcome.String()
+	default:
+		return res.Answer.Server.Addr().String()
 	}
-	return res.Answer.Server.Addr().String()
+}
+
+// timeoutFor is short where no answer is expected.
+func timeoutFor(want []string) time.Duration {
+	if len(want) == 1 && want[0] == netlab.NoAnswer.String() {
+		return 100 * time.Millisecond
+	}
+	return 2 * time.Second
 }
 
 // expect dials until the answer is the wanted one.

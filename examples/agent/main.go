@@ -21,6 +21,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"k8s.io/klog/v2"
 )
 
 // The exit codes.
@@ -56,6 +58,7 @@ func run(ctx context.Context, args []string, std streams) (code int) {
 		return exitUsage
 	}
 	logger := slog.New(slog.NewTextHandler(std.err, nil))
+	klog.SetSlogLogger(logger) // client-go's
 	if err := act(ctx, opts, std.out, logger); err != nil {
 		logger.Error("agent ends", "error", err)
 		return exitFailed

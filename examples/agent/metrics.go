@@ -9,10 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/vipkit/vipkit/backends/conntrack"
 	"github.com/vipkit/vipkit/healthcheck"
 	"github.com/vipkit/vipkit/proxy"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
+
+// labelFamily is "IPv4" or "IPv6".
+const labelFamily = "ip_family"
 
 // metrics are what /metrics shows. Names that begin with kubeproxy_ mean what they
 // mean for kube-proxy, so that its dashboards and alerts go on; since one loop
@@ -31,27 +35,31 @@ type metrics struct {
 
 	healthz, livez *prometheus.CounterVec
 
+	flowsDuration *prometheus.HistogramVec
+	flowsDeleted  *prometheus.CounterVec
+
 	statements, repairs, failedPorts prometheus.Counter
 }
 
-// newMetrics returns metrics with a registry of their own.
-func newMetrics() *metrics {
+// newMetrics returns the metrics of a backend, with a registry of their own.
+func newMetrics(backend string) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	m.addSync()
+	m.addSync(backend)
 	m.addEvents()
 	m.healthz = m.codes("kubeproxy_proxy_healthz_total", "Answers on /healthz by code.")
 	m.livez = m.codes("kubeproxy_proxy_livez_total", "Answers on /livez by code.")
+	m.addFlows()
 	m.statements = m.counter("vipkit_sync_statements_total", "Statements that the backend committed.")
 	m.repairs = m.counter("vipkit_repairs_total", "Rounds because somebody else changed the data plane.")
 	m.failedPorts = m.counter("vipkit_failed_ports_total", "Service ports that the data plane refused.")
 	return m
 }
 
-func (m *metrics) addSync() {
+func (m *metrics) addSync(backend string) {
 	// kube-proxy's: 1 ms to 16 s.
 	buckets := prometheus.ExponentialBuckets(0.001, 2, 15)
 	m.duration = m.histogram("kubeproxy_sync_proxy_rules_duration_seconds", "Duration of rounds, failed ones included.", buckets)
@@ -59,9 +67,17 @@ func (m *metrics) addSync() {
 	m.partialDuration = m.histogram("kubeproxy_sync_partial_proxy_rules_duration_seconds", "Duration of rounds that looked at changes only.", buckets)
 	m.lastSuccess = m.gauge("kubeproxy_sync_proxy_rules_last_timestamp_seconds", "When the last successful round ended.")
 	m.lastQueued = m.gauge("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds", "When a round was last asked for.")
-	m.failures = m.counter("kubeproxy_sync_proxy_rules_nftables_sync_failures_total", "Rounds in which the backend failed.")
+	m.failures = m.counter(failuresName(backend), "Rounds in which the backend failed.")
 	m.programmed = m.histogram("kubeproxy_network_programming_duration_seconds",
 		"Time from a change of a pod or Service to its rules.", programmingBuckets())
+}
+
+// failuresName is kube-proxy's name of the counter, which has one for each backend.
+func failuresName(backend string) string {
+	if backend == backendIPTables {
+		return "kubeproxy_sync_proxy_rules_iptables_restore_failures_total"
+	}
+	return "kubeproxy_sync_proxy_rules_" + backend + "_sync_failures_total"
 }
 
 // programmingBuckets are kube-proxy's: 0, 0.25, 0.5, then seconds up to 59, steps of 5
@@ -80,6 +96,24 @@ func (m *metrics) addEvents() {
 	m.servicesPending = m.gauge("kubeproxy_sync_proxy_rules_service_changes_pending", "Events of Services since the last round began.")
 	m.slices = m.counter("kubeproxy_sync_proxy_rules_endpoint_changes_total", "Events of EndpointSlices.")
 	m.slicesPending = m.gauge("kubeproxy_sync_proxy_rules_endpoint_changes_pending", "Events of EndpointSlices since the last round began.")
+}
+
+func (m *metrics) addFlows() {
+	m.flowsDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "kubeproxy_conntrack_reconciler_sync_duration_seconds",
+		Help:    "Duration of passes over the table of flows.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+	}, []string{labelFamily})
+	m.flowsDeleted = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubeproxy_conntrack_reconciler_deleted_entries_total",
+		Help: "Flows that were removed.",
+	}, []string{labelFamily})
+	m.registry.MustRegister(m.flowsDuration, m.flowsDeleted)
+}
+
+func (m *metrics) flowsCleaned(p conntrack.Pass) {
+	m.flowsDuration.WithLabelValues(string(p.Family)).Observe(p.Duration.Seconds())
+	m.flowsDeleted.WithLabelValues(string(p.Family)).Add(float64(p.Deleted))
 }
 
 func (m *metrics) serviceEvent() {

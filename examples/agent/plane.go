@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/iptables"
 	"github.com/vipkit/vipkit/backends/nftables"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -34,9 +36,9 @@ var errNotBuilt = errors.New("this backend is not built in")
 
 func checkBackend(kind string) error {
 	switch kind {
-	case backendNFTables:
+	case backendNFTables, backendIPTables:
 		return nil
-	case backendIPTables, backendIPVS:
+	case backendIPVS:
 		return fmt.Errorf("%s: %w", kind, errNotBuilt)
 	default:
 		return fmt.Errorf("%q is none of %s, %s, %s", kind, backendNFTables, backendIPTables, backendIPVS)
@@ -45,17 +47,39 @@ func checkBackend(kind string) error {
 
 // newPlane makes the backend that the flags ask for. It touches nothing.
 func newPlane(opts options, logger *slog.Logger) (plane, error) {
-	if err := checkBackend(opts.backend); err != nil {
-		return plane{}, err
+	if opts.backend == backendIPTables {
+		return newIPTables(opts, logger)
 	}
+	return newNFTables(opts, logger)
+}
+
+func newNFTables(opts options, logger *slog.Logger) (plane, error) {
 	b, err := nftables.New(nftables.Options{Table: opts.table, Logger: logger})
 	if err != nil {
 		return plane{}, err
 	}
 	return plane{
 		Backend:    b,
-		name:       backendNFTables,
+		name:       opts.backend,
 		statements: func() int { return b.LastStats().Statements },
 		warnings:   b.Warnings,
+	}, nil
+}
+
+func newIPTables(opts options, logger *slog.Logger) (plane, error) {
+	b, err := iptables.New(iptables.Options{
+		Prefix: strings.ToUpper(opts.table),
+		// Has an effect only if -nodeport-addresses names loopback addresses.
+		LocalhostNodePorts: true,
+		Logger:             logger,
+	})
+	if err != nil {
+		return plane{}, err
+	}
+	return plane{
+		Backend:    b,
+		name:       opts.backend,
+		statements: func() int { return b.LastStats().Statements },
+		warnings:   func(*plan.Plan) []string { return nil },
 	}, nil
 }
