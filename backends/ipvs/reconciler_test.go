@@ -237,7 +237,7 @@ func TestTimeouts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := rig.kernel.SetTimeouts(ipvs.Timeouts{UDP: 90 * time.Second}); err != nil {
+			if err = rig.kernel.SetTimeouts(ipvs.Timeouts{UDP: 90 * time.Second}); err != nil {
 				t.Fatal(err)
 			}
 			got, err := rig.kernel.Timeouts()

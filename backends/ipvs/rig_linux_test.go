@@ -31,8 +31,8 @@ func kernelRig(t *testing.T) *rig {
 		require(t, err)
 	}
 	t.Cleanup(func() {
-		if err := k.Close(); err != nil {
-			t.Error(err)
+		if closeErr := k.Close(); closeErr != nil {
+			t.Error(closeErr)
 		}
 	})
 	lo, err := netlink.LinkByName("lo")
