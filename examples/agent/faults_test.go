@@ -109,7 +109,7 @@ func failingNFT(t *testing.T, n int, after bool) (happened string) {
 		t.Skip(err)
 	}
 	script := fmt.Sprintf(`#!/bin/bash
-case "$*" in *--check*) exec %[4]s "$@" ;; esac
+case " $* " in *" -c "*) exec %[4]s "$@" ;; esac
 echo >>%[1]s/calls
 if [ "$(wc -l <%[1]s/calls)" = %[2]d ]; then
 	touch %[1]s/happened
