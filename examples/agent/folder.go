@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -47,6 +48,7 @@ type file struct {
 	objects *manifests.Objects // nil if it could never be read
 	seen    stamp              // when it was read
 	unread  time.Time          // since when it differs from that, zero if it does not
+	missing bool               // the last look found a name without a file
 	err     string             // why it could not be read, told once
 }
 
@@ -145,9 +147,14 @@ func (f *folder) visit(name string, now time.Time) (changed bool, err error) {
 		f.files[name] = known
 	}
 	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) && !known.missing {
+		known.missing = true // removed since it was listed, unless the next look finds it again
+		return false, nil
+	}
 	if err != nil {
 		return false, f.broken(known, err)
 	}
+	known.missing = false
 	is := stampOf(info)
 	if is == known.seen {
 		known.unread = time.Time{}
