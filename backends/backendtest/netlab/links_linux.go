@@ -65,8 +65,7 @@ func nodeSettings() map[string]string {
 }
 
 // commonSettings let addresses of any interface be used at once, and take the limits
-// away from ICMP errors. The defaults must be written before there are interfaces. Those
-// of SCTP exist once it was used: see [HasProtocol].
+// away from ICMP errors. The defaults must be written before there are interfaces.
 func commonSettings() map[string]string {
 	return map[string]string{
 		"ipv4/conf/all/rp_filter":            "0",
@@ -76,8 +75,6 @@ func commonSettings() map[string]string {
 		"ipv4/icmp_ratelimit":                "0",
 		"ipv4/icmp_ratemask":                 "0",
 		"ipv6/icmp/ratelimit":                "0",
-		"sctp/rto_initial":                   "300", // milliseconds; TCP's is 1 s, SCTP's 3 s
-		"sctp/rto_min":                       "100",
 		"ipv6/conf/all/disable_ipv6":         "0",
 		"ipv6/conf/default/disable_ipv6":     "0",
 		"ipv6/conf/default/accept_dad":       "0",

@@ -98,14 +98,12 @@ type Conn struct {
 	proto corev1.Protocol
 }
 
-// hello gets the server's first line. A datagram has to be sent for it.
+// hello gets the server's line about the connection.
 func (c *Conn) hello() (Answer, error) {
-	if c.proto == corev1.ProtocolUDP {
-		// A packet that the own rules stop fails with EPERM; whether an ICMP
-		// error was made of it, the next read tells.
-		if _, err := c.f.WriteString("hello"); err != nil && !errors.Is(err, unix.EPERM) {
-			return Answer{}, err
-		}
+	// A packet that the own rules stop fails with EPERM; whether an ICMP error was
+	// made of it, the next read tells.
+	if _, err := c.f.WriteString("hello\n"); err != nil && !errors.Is(err, unix.EPERM) {
+		return Answer{}, err
 	}
 	line, err := c.r.ReadString('\n')
 	if err != nil {

@@ -1,6 +1,7 @@
 package netlab
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A server answers every connection with a line that says who is talking to whom,
-// and then every byte with the same byte; every datagram with the line.
+// A server answers the first line of every connection with a line that says who is
+// talking to whom, and then every byte with the same byte; every datagram with the line.
+//
+// It does not talk first: what a server sends right after the handshake can overtake it
+// on the way through several CPUs, and SCTP then waits 3 seconds before it sends again.
 type server struct {
 	stop io.Closer
 	wg   sync.WaitGroup
@@ -100,11 +104,21 @@ func (s *server) accept(ln net.Listener) {
 		}
 		s.wg.Go(func() {
 			defer s.track(c, false)
-			if _, err := c.Write(greeting(c.LocalAddr(), c.RemoteAddr())); err == nil {
-				io.Copy(c, c) //nolint:errcheck // ends when the client does
-			}
+			talk(c)
 		})
 	}
+}
+
+// talk ends when the client does.
+func talk(c net.Conn) {
+	r := bufio.NewReader(c)
+	if _, err := r.ReadString('\n'); err != nil {
+		return
+	}
+	if _, err := c.Write(greeting(c.LocalAddr(), c.RemoteAddr())); err != nil {
+		return
+	}
+	io.Copy(c, r) //nolint:errcheck // see above
 }
 
 // track adds a connection, or closes and forgets it. It reports whether the server
