@@ -33,3 +33,18 @@ func TestOptions(t *testing.T) {
 		t.Errorf("defaults are %+v", o)
 	}
 }
+
+func TestMasqueradeMark(t *testing.T) {
+	t.Run("K22 exactly one bit", func(t *testing.T) {
+		for bit := range 32 {
+			if _, err := New(Options{MasqueradeMark: 1 << bit}); err != nil {
+				t.Errorf("bit %d: %v", bit, err)
+			}
+		}
+		for _, mark := range []uint32{3, 0xffffffff} {
+			if _, err := New(Options{MasqueradeMark: mark}); err == nil {
+				t.Errorf("mark %#x was taken", mark)
+			}
+		}
+	})
+}
