@@ -27,7 +27,7 @@ func TestOnce(t *testing.T) {
 	if code != exitOK || !r.full || r.changes != 2 || r.statements == 0 || r.failed != 0 {
 		t.Errorf("first: code %d, round %+v", code, r)
 	}
-	expect(t, lab, "pod", clusterIP(10), podOne)
+	expect(t, lab, clusterIP(10), podOne)
 	code, r = once(t, lab, args(dir)...)
 	if code != exitOK || !r.full || r.statements != 0 || r.failed != 0 {
 		t.Errorf("again: code %d, round %+v, want nothing to be written", code, r)
@@ -36,13 +36,13 @@ func TestOnce(t *testing.T) {
 	if code, r = once(t, lab, args(dir)...); code != exitOK || r.statements == 0 {
 		t.Errorf("after a change: code %d, round %+v", code, r)
 	}
-	expect(t, lab, "pod", clusterIP(10), podTwo)
+	expect(t, lab, clusterIP(10), podTwo)
 
 	write(t, dir, "broken.yaml", "kind: [")
 	if code, r = once(t, lab, args(dir)...); code != exitFailed || r != (round{}) {
 		t.Errorf("with a broken file: code %d, round %+v, want no round", code, r)
 	}
-	expect(t, lab, "pod", clusterIP(10), podTwo)
+	expect(t, lab, clusterIP(10), podTwo)
 }
 
 func TestOnceWithoutNFT(t *testing.T) {
@@ -82,23 +82,23 @@ func TestFollowFolder(t *testing.T) {
 	lab, dir := newLab(t), t.TempDir()
 	write(t, dir, "web.yaml", service("web", 10, "", podOne))
 	c := start(t, lab, args(dir)...)
-	expect(t, lab, "pod", clusterIP(10), podOne)
+	expect(t, lab, clusterIP(10), podOne)
 
 	write(t, dir, "web.yaml", service("web", 10, "", podTwo))
-	expect(t, lab, "pod", clusterIP(10), podTwo)
+	expect(t, lab, clusterIP(10), podTwo)
 
 	// What cannot be read keeps its last objects, and stops nobody else.
 	write(t, dir, "web.yaml", service("web", 10, "", podThree)+"---\nkind: [")
 	write(t, dir, "api.yaml", service("api", 11, "", podThree))
-	expect(t, lab, "pod", clusterIP(11), podThree)
+	expect(t, lab, clusterIP(11), podThree)
 	if got := dial(t, lab, "pod", clusterIP(10), 0); got != podTwo {
 		t.Errorf("with a broken file: %s, want %s", got, podTwo)
 	}
 	write(t, dir, "web.yaml", service("web", 10, "", podThree))
-	expect(t, lab, "pod", clusterIP(10), podThree)
+	expect(t, lab, clusterIP(10), podThree)
 
 	write(t, dir, "web.yaml", service("web", 10, ""))
-	expect(t, lab, "pod", clusterIP(10), netlab.Refused.String())
+	expect(t, lab, clusterIP(10), netlab.Refused.String())
 	if err := os.Remove(filepath.Join(dir, "api.yaml")); err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,7 @@ func (e *endToEnd) count(t *testing.T, tr *traffic) {
 func at(ip string, port int32) string { return fmt.Sprintf("%s:%d", ip, port) }
 
 func (e *endToEnd) apiService(t *testing.T) {
+	t.Helper()
 	eventually(t, func() bool {
 		code := 0
 		// An anonymous client may ask for the version.
@@ -99,6 +100,7 @@ func (e *endToEnd) apiService(t *testing.T) {
 }
 
 func (e *endToEnd) types(t *testing.T) {
+	t.Helper()
 	e.addPod(t, "web", podOne)
 	e.addPod(t, "web", podTwo)
 	e.web = e.addService(t, "web", nil)
@@ -154,6 +156,7 @@ func (e *endToEnd) healthPort(t *testing.T, wantCode, wantCount int) {
 
 // roll replaces every pod of web, as a Deployment does: the new one first.
 func (e *endToEnd) roll(t *testing.T) {
+	t.Helper()
 	address := at(e.web.Spec.ClusterIP, 80)
 	tr := e.traffic(t, "pod", address)
 	have := []string{podOne, podTwo}
@@ -171,6 +174,7 @@ func (e *endToEnd) roll(t *testing.T) {
 }
 
 func (e *endToEnd) scale(t *testing.T) {
+	t.Helper()
 	address := at(e.web.Spec.ClusterIP, 80)
 	for _, ip := range []string{podThree, elsewhereIP} {
 		e.terminate(t, "web", ip)
@@ -184,6 +188,7 @@ func (e *endToEnd) scale(t *testing.T) {
 // terminating lets the only local pod of edge terminate: clients outside still get
 // it, as the load balancer does not know yet, but its health check fails.
 func (e *endToEnd) terminating(t *testing.T) {
+	t.Helper()
 	tr := e.traffic(t, "client", "198.51.100.10:80")
 	e.terminate(t, "edge", podThree)
 	e.healthPort(t, http.StatusServiceUnavailable, 0)
@@ -198,6 +203,7 @@ func (e *endToEnd) terminating(t *testing.T) {
 }
 
 func (e *endToEnd) preferences(t *testing.T) {
+	t.Helper()
 	e.addPod(t, "zoned", podOne)
 	e.addPod(t, "zoned", elsewhereIP)
 	for _, preference := range []string{corev1.ServiceTrafficDistributionPreferClose, "PreferSameNode"} {
@@ -209,6 +215,7 @@ func (e *endToEnd) preferences(t *testing.T) {
 }
 
 func (e *endToEnd) restartServer(t *testing.T) {
+	t.Helper()
 	address := at(e.web.Spec.ClusterIP, 80)
 	tr := e.traffic(t, "pod", address)
 	e.controlPlane(t, "restart")
@@ -219,6 +226,7 @@ func (e *endToEnd) restartServer(t *testing.T) {
 }
 
 func (e *endToEnd) restartAgent(t *testing.T) {
+	t.Helper()
 	address := at(e.web.Spec.ClusterIP, 80)
 	tr := e.traffic(t, "pod", address)
 	e.agent.signal(t, syscall.SIGTERM)

@@ -58,7 +58,7 @@ func TestRepair(t *testing.T) {
 	write(t, dir, "web.yaml", service("web", 10, "", podOne))
 	write(t, dir, "api.yaml", service("api", 11, "", podTwo))
 	start(t, lab, args(dir, "-check", "50ms")...)
-	expect(t, lab, "pod", clusterIP(10), podOne)
+	expect(t, lab, clusterIP(10), podOne)
 	want := fresh(t, dir)
 	conn, _, err := lab.Open(netlab.Probe{
 		From: "pod", Destination: netip.MustParseAddrPort(clusterIP(10)), Protocol: corev1.ProtocolTCP,
@@ -292,7 +292,7 @@ func TestLeastPrivilege(t *testing.T) {
 	if code := run("-once"); code != exitOK {
 		t.Errorf("-once: code %d", code)
 	}
-	expect(t, lab, "pod", clusterIP(10), podOne)
+	expect(t, lab, clusterIP(10), podOne)
 	if code := run("-cleanup"); code != exitOK {
 		t.Errorf("-cleanup: code %d", code)
 	}

@@ -310,14 +310,14 @@ func timeoutFor(want []string) time.Duration {
 	return 2 * time.Second
 }
 
-// expect dials until the answer is the wanted one.
-func expect(t *testing.T, lab *netlab.Lab, from, to, want string) {
+// expect dials from a pod until the answer is the wanted one.
+func expect(t *testing.T, lab *netlab.Lab, to, want string) {
 	t.Helper()
 	var got string
 	eventually(t, func() bool {
-		got = dial(t, lab, from, to, time.Second)
+		got = dial(t, lab, "pod", to, time.Second)
 		return got == want
-	}, func() string { return fmt.Sprintf("%s dials %s: got %s, want %s", from, to, got, want) })
+	}, func() string { return fmt.Sprintf("a pod dials %s: got %s, want %s", to, got, want) })
 }
 
 // eventually asks until the answer is yes.

@@ -210,7 +210,7 @@ func (s *soak) quiesce(t *testing.T, phase int) {
 	// A round later everything before is in the kernel.
 	name, ip := "sentinel.yaml", fmt.Sprintf("10.96.200.%d", phase+1)
 	write(t, s.dir, name, strings.Replace(service("sentinel", 1, "", podOne), "10.96.0.1\n", ip+"\n", 1))
-	expect(t, s.lab, "pod", ip+":80", podOne)
+	expect(t, s.lab, ip+":80", podOne)
 	want = s.cold(t)
 	for range soakSample {
 		if wrong := s.differs(t, want, s.packet()); wrong != "" {
