@@ -162,13 +162,58 @@ func TestFailedWriteLosesNothing(t *testing.T) {
 				}
 				r.wantInPlace(t)
 				d := flows.last(t)
-				if d.Full || len(d.Changes) != 1 || !slices.Equal(d.Changes[0].Before, []*plan.Port{old}) ||
+				if d.Full || len(d.Changes) != 1 || len(d.Changes[0].Before) == 0 || d.Changes[0].Before[0] != old ||
 					d.Changes[0].After != r.Plan().Port(key("web")) {
 					t.Errorf("the consumer was given %+v, want the change from the old version", d.Changes)
 				}
 			})
 		}
 	}
+}
+
+// What the Backend tried in a round that failed may have been in place, and packets
+// may have followed it: who removes flows must hear of it even if it is in no later plan.
+func TestConsumersHearWhatWasTried(t *testing.T) {
+	t.Run("#5 a Service that was only in a failed round", func(t *testing.T) {
+		flows := &recorder{}
+		r := newRig(t, withConsumers([]string{"conntrack"}, flows)).open()
+		r.addWeb("other", "10.96.0.1", "10.200.0.1")
+		r.step(t)
+		var tried []*plan.Port
+		for _, endpoint := range []string{"10.200.0.1", "10.200.0.2"} {
+			r.backend.FailCall(1, errKernel)
+			r.addWeb("web", "10.96.0.50", endpoint)
+			if err := r.Step(t.Context()); !errors.Is(err, errKernel) {
+				t.Fatalf("Step = %v, want %v", err, errKernel)
+			}
+			tried = append(tried, r.Plan().Port(key("web")))
+		}
+		r.DeleteService(name("web"))
+		r.step(t)
+		d := flows.last(t)
+		if d.Full || len(d.Changes) != 1 || d.Changes[0].After != nil || !slices.Equal(d.Changes[0].Before, tried) {
+			t.Errorf("the consumer was given %+v (full %v), want the removal of both versions that were tried", d.Changes, d.Full)
+		}
+		r.SetEndpointSlice(slice("other", "10.200.0.2"))
+		r.step(t)
+		if got := changed(flows.last(t)); !slices.Equal(got, []string{"ns1/other:http IPv4"}) {
+			t.Errorf("the next round has %v, want only its own change", got)
+		}
+	})
+	t.Run("a first round that fails", func(t *testing.T) {
+		flows := &recorder{}
+		r := newRig(t, withConsumers([]string{"conntrack"}, flows)).open()
+		r.backend.FailCall(1, errKernel)
+		r.addWeb("web", "10.96.0.50", "10.200.0.1")
+		if err := r.Step(t.Context()); !errors.Is(err, errKernel) {
+			t.Fatalf("Step = %v, want %v", err, errKernel)
+		}
+		r.DeleteService(name("web"))
+		r.step(t)
+		if d := flows.last(t); !d.Full || len(d.Changes) != 1 || len(d.Changes[0].Before) != 1 {
+			t.Errorf("the consumer was given %+v (full %v), want all, and what was tried", d.Changes, d.Full)
+		}
+	})
 }
 
 func TestSameNameNewObject(t *testing.T) {

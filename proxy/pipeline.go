@@ -54,11 +54,22 @@ func (pipe *pipeline) acknowledge() map[plan.Key]*plan.Port {
 	return failed
 }
 
+// failed tells the consumers, who are not called, what the Backend has tried: any part
+// of it may have been in place, even if no later plan has it.
+func (pipe *pipeline) failed() {
+	for _, s := range pipe.consumers {
+		s.cursor.Tried(pipe.backend.tried)
+	}
+	pipe.backend.tried = nil
+}
+
 // A stage is one consumer with what it may have in place.
 type stage struct {
 	name   string
 	syncer Syncer
 	cursor plan.Cursor
+
+	tried *plan.Delta // the last one, if it failed as a whole
 }
 
 // run gives the consumer what leads to target. The Result is nil if there was nothing to
@@ -74,6 +85,10 @@ func (s *stage) run(ctx context.Context, target *plan.Plan) (res *Result, acknow
 	err := s.syncer.Sync(ctx, d)
 	res.Duration = time.Since(start)
 	acknowledged = s.cursor.Done(d, err)
+	s.tried = nil
+	if !acknowledged {
+		s.tried = d
+	}
 	if err == nil {
 		return res, true
 	}

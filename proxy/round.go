@@ -74,6 +74,7 @@ func (p *Proxy) syncBackend(ctx context.Context, b batch, r *Round) bool {
 		r.Err = res.Err
 	}
 	if !acknowledged {
+		p.pipe.failed()
 		return false
 	}
 	pending := servicesOf(p.pipe.acknowledge())

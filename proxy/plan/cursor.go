@@ -190,15 +190,19 @@ func (c *Cursor) Done(d *Delta, err error) (acknowledged bool) {
 			failed[k] = u.attempt(d.New.Port(k))
 		}
 	default:
-		c.failed(d)
+		c.Tried(d)
+		c.asked.full = true
 		return false
 	}
 	c.base, c.unsure, c.asked = d.New, failed, notes{}
 	return true
 }
 
-// failed takes down that any part of d may be in place or not.
-func (c *Cursor) failed(d *Delta) {
+// Tried takes down that any part of d may be in place or not: the next Deltas
+// have it in Before, until one is acknowledged. Done does so itself; Tried is for a
+// consumer that cares for what another one did, and was not called because that
+// one failed. Packets have perhaps followed rules that are in no acknowledged Plan.
+func (c *Cursor) Tried(d *Delta) {
 	if c.unsure == nil {
 		c.unsure = map[Key]unsure{}
 	}
@@ -209,7 +213,6 @@ func (c *Cursor) failed(d *Delta) {
 		}
 		c.unsure[ch.Key] = u.attempt(ch.After)
 	}
-	c.asked.full = true
 }
 
 // Failed returns the ports that the consumer named in the PartialError of the last
