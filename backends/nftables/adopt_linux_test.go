@@ -1,8 +1,13 @@
 package nftables
 
 import (
+	"fmt"
+	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
@@ -105,6 +110,47 @@ func TestAdoptLeftovers(t *testing.T) {
 		}
 		if n := len(r.texts); n == 0 || n > 2 {
 			t.Errorf("%s: %d transactions, want one or two", tt.name, n)
+		}
+	}
+}
+
+// TestAdoptDuplicates leaves one identifier with two endpoints, as a broken writer might.
+func TestAdoptDuplicates(t *testing.T) {
+	inNetNS(t)
+	w := newWorld(t, nodeConfig())
+	w.sync(newBackend(t, Options{}), with(everything()...))
+	n := namesOf(plan.Key{PortName: service.PortName{NamespacedName: nameOf("sticky-local"), Port: "p80", Protocol: corev1.ProtocolTCP}})
+	here, there := addrPort("10.180.0.1:8080"), addrPort("10.180.1.1:8080")
+	local := "ip vipkit " + string(n) + suffixAliveLocal
+	nft(t, fmt.Sprintf("delete element %s { %#x }", local, idOf(here)))
+	nft(t, fmt.Sprintf("add element %s { %#x comment %q : goto %s }", local, idOf(there), here, n.endpoint(idOf(there))))
+	slot := "ip vipkit " + string(n) + suffixSlotsLocal
+	nft(t, "delete element "+slot+" { 0 }")
+	nft(t, fmt.Sprintf("add element %s { 0 : goto %s }", slot, n.fresh(idOf(there))))
+	if r := w.adopted(Options{}); len(r.texts) != 1 {
+		t.Errorf("#79 two endpoints with one id: %d transactions, want one", len(r.texts))
+	}
+	chains := nft(t, "list", "table", "ip", "vipkit")
+	for _, dst := range []netip.AddrPort{here, there} {
+		want := "dnat to " + dst.String()
+		if at := strings.Index(chains, "chain "+string(n)+"-endpoint-"); at < 0 || !strings.Contains(chains[at:], want) {
+			t.Errorf("#79 no chain of the Service port has %q", want)
+		}
+	}
+
+	// The same endpoint in two slots of an ordinary Service port, and another in none.
+	nft(t, "delete element ip vipkit endpoints-tcp { 10.96.0.10 . 80 . 1 }")
+	first := nft(t, "get", "element", "ip", "vipkit", "endpoints-tcp", "{ 10.96.0.10 . 80 . 0 }")
+	twice := "10.180.0.1 . 8080"
+	if strings.Contains(first, "10.180.1.1 . 8080") {
+		twice = "10.180.1.1 . 8080"
+	}
+	nft(t, "add element ip vipkit endpoints-tcp { 10.96.0.10 . 80 . 1 : "+twice+" }")
+	w.adopted(Options{})
+	out := nft(t, "list", "map", "ip", "vipkit", "endpoints-tcp")
+	for _, dst := range []string{"10.180.0.1", "10.180.1.1"} {
+		if c := len(regexp.MustCompile(`10\.96\.0\.10 \. 80 \. [01] : `+regexp.QuoteMeta(dst)+` `).FindAllString(out, -1)); c != 1 {
+			t.Errorf("#79 %s is in %d slots, want one:\n%s", dst, c, out)
 		}
 	}
 }

@@ -165,13 +165,14 @@ func (a *affinity) row(p *program, sh shape) string {
 }
 
 // assignIDs gives every endpoint a number that is its own in the port: the one it
-// had, else one computed from its address, so that a restart finds the same.
+// had, else one computed from its address, so that a restart finds the same. Old may be
+// what somebody left in the kernel: an id that two have is kept by one.
 func assignIDs(old map[netip.AddrPort]uint32, pools ...[]netip.AddrPort) map[netip.AddrPort]uint32 {
 	ids := make(map[netip.AddrPort]uint32)
 	taken := make(map[uint32]bool)
 	all := slices.Concat(pools...)
 	for _, dst := range all {
-		if id, ok := old[dst]; ok {
+		if id, ok := old[dst]; ok && usableID(id) && (!taken[id] || ids[dst] == id) {
 			ids[dst], taken[id] = id, true
 		}
 	}

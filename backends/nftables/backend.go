@@ -97,7 +97,8 @@ func (b *Backend) LastStats() Stats { return b.last }
 // the same transaction.
 //
 // A Service port that the kernel refuses is found by bisection and reported in a
-// [plan.PartialError]; it stays as it was. After any other error the tables are as they
+// [plan.PartialError]; it stays as it was. If the reason is that somebody else changed the
+// tables, the next Sync reads them. After any other error the tables are as they
 // were, or as they should be, and the next Sync reads them.
 func (b *Backend) Sync(ctx context.Context, d *plan.Delta) error {
 	start := time.Now()
@@ -156,6 +157,9 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	w.bury()
 	b.last.Failed = len(w.bad)
 	if len(w.bad) > 0 {
+		if b.base != nil && !b.stillKnown(ctx, items, w.bad) {
+			b.base = nil
+		}
 		return fmt.Errorf("nftables: sync: %w", &plan.PartialError{Ports: w.bad})
 	}
 	return nil

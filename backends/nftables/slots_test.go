@@ -114,4 +114,23 @@ func TestAssignIDs(t *testing.T) {
 	if ids[slots[0]] != taken[slots[0]] || ids[slots[1]] != idOf(slots[1])+1 {
 		t.Errorf("#79 two endpoints with one id: %x and %x", ids[slots[0]], ids[slots[1]])
 	}
+	same := make(map[netip.AddrPort]uint32)
+	for _, dst := range slots {
+		same[dst] = 7
+	}
+	seen := make(map[uint32]bool)
+	for _, id := range assignIDs(same, slots[:3], slots) {
+		if seen[id] {
+			t.Errorf("#79 an adopted id that all have is still given to two endpoints")
+		}
+		seen[id] = true
+	}
+	if len(seen) != len(slots) || !seen[7] {
+		t.Errorf("#79 %d ids for %d endpoints, want one for each, and one keeps the adopted id", len(seen), len(slots))
+	}
+	for dst, id := range assignIDs(map[netip.AddrPort]uint32{slots[0]: 0, slots[1]: 1<<32 - 1}, slots) {
+		if !usableID(id) {
+			t.Errorf("#79 %s keeps the id %x, which no packet can have", dst, id)
+		}
+	}
 }

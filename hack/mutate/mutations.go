@@ -57,8 +57,8 @@ func mutations() []mutation {
 		},
 		{
 			name: "unused ports of a ClusterIP pass", file: "chains.go",
-			old:       `filter("filter-forward", "forward", chainNoEndpoint, chainClusterIPs)`,
-			new:       `filter("filter-forward", "forward", chainNoEndpoint)`,
+			old:       `filter("filter-forward", knftables.ForwardHook, chainNoEndpoint, chainClusterIPs)`,
+			new:       `filter("filter-forward", knftables.ForwardHook, chainNoEndpoint)`,
 			scenarios: "unused-port|unallocated",
 		},
 		{

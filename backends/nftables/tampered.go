@@ -1,0 +1,61 @@
+package nftables
+
+import (
+	"context"
+
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// stillKnown reports whether the tables are what is remembered, now that the kernel has
+// refused some Service ports. If somebody else removed or replaced what their statements name,
+// trying again would fail for ever: then the next Sync has to read the tables.
+func (b *Backend) stillKnown(ctx context.Context, items []*item, refused map[plan.Key]error) bool {
+	now, err := b.kernel.generation()
+	if err != nil {
+		return false
+	}
+	if now == b.verified {
+		return true // nobody else committed: it is the Service
+	}
+	if ok, err := b.Check(ctx); err != nil || !ok {
+		return false
+	}
+	for _, i := range items {
+		if refused[i.key] != nil && i.kind == portItem && !b.inPlace(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// inPlace reports whether what an item changes is as it is remembered: what it removes is
+// there, and what it adds is not.
+func (b *Backend) inPlace(i *item) bool {
+	want := make(map[elementID]value)
+	for _, el := range i.before.elements {
+		want[el.id] = el.value
+	}
+	for _, id := range i.places() {
+		box, ok := i.table.boxes[id.box]
+		if !ok {
+			continue // comes with the item
+		}
+		v, known := want[id]
+		have, found, err := b.kernel.element(i.table.family, b.opts.Table, box, id.key)
+		if err != nil || found != known || found && have.value != v {
+			return false
+		}
+	}
+	return true
+}
+
+// places returns the keys of all elements that an item removes or adds.
+func (i *item) places() []elementID {
+	var ids []elementID
+	for _, p := range []*program{i.before, i.after} {
+		for _, el := range p.elements {
+			ids = append(ids, el.id)
+		}
+	}
+	return ids
+}
