@@ -19,6 +19,9 @@
 // none may be lost. After the last step a new Backend takes over what the old one
 // left, and everything is checked again; then Cleanup must take it away.
 //
+// At the end, new TCP connections are made as fast as the machine can while the endpoints of
+// a Service leave one after the other, without and with session affinity: not one may fail.
+//
 // A backend without a kernel has a method Trace(plan.Packet) plan.Trace, which is asked
 // instead of sending packets. A backend may have a method Dump(context.Context) string,
 // whose text is shown with failures. What a data plane cannot do is declared in

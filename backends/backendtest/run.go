@@ -53,7 +53,7 @@ type Config struct {
 	// Limits are what the data plane cannot do.
 	Limits []Limit
 
-	// Scenarios are files to play instead of [Scenarios].
+	// Scenarios are files to play instead of [Scenarios], and of the flood.
 	Scenarios fs.FS
 }
 
@@ -94,6 +94,9 @@ func Run(t *testing.T, cfg Config) {
 	}
 	close(queue)
 	workers.Wait()
+	if _, ok := cfg.New(t).(Tracer); !ok && cfg.Scenarios == nil {
+		runFloods(t, cfg)
+	}
 }
 
 // A player plays one scenario.

@@ -41,6 +41,11 @@ func (l *Lab) Probe(Probe) (Result, error) { return Result{}, unsupported() }
 // Open returns an error that wraps [errors.ErrUnsupported].
 func (l *Lab) Open(Probe) (*Conn, Result, error) { return nil, Result{}, unsupported() }
 
+// Flood returns a function that returns an error that wraps [errors.ErrUnsupported].
+func (l *Lab) Flood(Probe, int) (stop func() (map[Outcome]int, error)) {
+	return func() (map[Outcome]int, error) { return nil, unsupported() }
+}
+
 // A Namespace is a network namespace that only this program knows.
 type Namespace struct{}
 

@@ -137,9 +137,8 @@ func (c *Conn) Close() error {
 		if err != nil {
 			return err
 		}
-		// A reset leaves nothing waiting in either kernel.
 		err = raw.Control(func(fd uintptr) {
-			unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) //nolint:errcheck // only tidier
+			reset(int(fd)) //nolint:errcheck // only tidier
 		})
 		if err != nil {
 			return err
