@@ -12,7 +12,7 @@ import (
 // adopt reads both tables and returns what has to change so that they equal p.
 // It forgets everything that was remembered.
 func (b *Backend) adopt(p *plan.Plan) []*item {
-	b.ports = make(map[plan.Key]*portState)
+	b.ports, b.left = make(map[plan.Key]*portState), make(map[plan.Key]*program)
 	b.verified, _ = b.kernel.generation() // 0, which never is one, on an error
 	var bases, ports, stale []*item
 	adoptions := make(map[*table]*adoption)
@@ -148,6 +148,7 @@ func (a *adoption) port(p *plan.Port) *item {
 	comp := compiler{layout: a.layout, f: a.table.family}
 	i := &item{table: a.table, key: p.Key, before: &program{}, next: settle(a.slots(p), p)}
 	i.after = comp.compile(i.next)
+	i.found = &program{chains: i.after.chains, boxes: i.after.boxes}
 	a.claim(i)
 	return i
 }
@@ -159,6 +160,9 @@ func (a *adoption) claim(i *item) {
 			i.before.elements = append(i.before.elements, have)
 			delete(a.have, el.id)
 		}
+	}
+	if i.found != nil {
+		i.found.elements = i.before.elements
 	}
 	for _, c := range i.after.chains {
 		a.claimed[c.name] = true

@@ -28,6 +28,7 @@ type Backend struct {
 	layout   *layout    // of base
 	base     *plan.Plan // what the tables hold, nil if that is not known
 	ports    map[plan.Key]*portState
+	left     map[plan.Key]*program // what adoption found of ports that could not be written
 	last     Stats
 
 	// verified is the generation of nftables at which the tables were known to be right, by
@@ -154,6 +155,7 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 			b.base = nil // read it again next time
 		}
 	}
+	b.noteLeft(items, w.bad)
 	w.bury()
 	b.last.Failed = len(w.bad)
 	if len(w.bad) > 0 {
@@ -244,6 +246,10 @@ func (b *Backend) change(t *table, c plan.Change) *item {
 	comp := compiler{layout: b.layout, f: t.family}
 	old := b.ports[c.Key]
 	i := &item{table: t, key: c.Key, before: comp.compile(old)}
+	if left := b.left[c.Key]; left != nil {
+		found := *left
+		i.before = &found
+	}
 	if c.After != nil {
 		i.next = settle(old, c.After)
 	}

@@ -42,6 +42,9 @@ type item struct {
 	// key and next are of a Service port; next is nil if the port goes.
 	key  plan.Key
 	next *portState
+
+	// found is what adoption found of the port in the kernel, nil if this is none.
+	found *program
 }
 
 type itemKind int

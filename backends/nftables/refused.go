@@ -6,6 +6,37 @@ import (
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
+// noteLeft takes down what stays in the kernel of the ports that an adoption found and could
+// not write: nothing else remembers it, and it is in the way of whoever has its addresses next.
+func (b *Backend) noteLeft(items []*item, refused map[plan.Key]error) {
+	for _, i := range items {
+		if i.kind != portItem {
+			continue
+		}
+		if refused[i.key] == nil {
+			delete(b.left, i.key)
+		} else if i.found != nil {
+			b.left[i.key] = i.table.present(i.found)
+		}
+	}
+}
+
+// present returns a program without the chains and boxes that are not there.
+func (t *table) present(p *program) *program {
+	out := &program{elements: p.elements}
+	for _, c := range p.chains {
+		if _, ok := t.chains[c.name]; ok {
+			out.chains = append(out.chains, c)
+		}
+	}
+	for _, b := range p.boxes {
+		if _, ok := t.boxes[b.name]; ok {
+			out.boxes = append(out.boxes, b)
+		}
+	}
+	return out
+}
+
 // stillKnown reports whether the tables are what is remembered, now that the kernel has
 // refused some Service ports. If somebody else removed or replaced what their statements name,
 // trying again would fail for ever: then the next Sync has to read the tables.
@@ -36,13 +67,13 @@ func (b *Backend) inPlace(i *item) bool {
 		want[el.id] = el.value
 	}
 	for _, id := range i.places() {
-		box, ok := i.table.boxes[id.box]
+		known, ok := i.table.boxes[id.box]
 		if !ok {
 			continue // comes with the item
 		}
-		v, known := want[id]
-		have, found, err := b.kernel.element(i.table.family, b.opts.Table, box, id.key)
-		if err != nil || found != known || found && have.value != v {
+		v, wanted := want[id]
+		have, found, err := b.kernel.element(i.table.family, b.opts.Table, known, id.key)
+		if err != nil || found != wanted || found && have.value != v {
 			return false
 		}
 	}
