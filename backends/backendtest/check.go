@@ -57,8 +57,8 @@ func (p *player) checkTogether(t *testing.T, expect []line) {
 	t.Helper()
 	var wg sync.WaitGroup
 	p.each(expect, func(l line, v variant) {
-		if l.alive != "" {
-			p.checkAlive(t, l, v)
+		if l.conn() != "" {
+			p.checkOpen(t, l, v)
 			return
 		}
 		p.checkTrace(t, l, v)
@@ -72,13 +72,21 @@ func (p *player) checkTogether(t *testing.T, expect []line) {
 
 // sent reports whether packets of a line are sent in a variant.
 func (p *player) sent(l line, v variant) bool {
-	if p.lab == nil || l.from == "" || l.unless != "" && slices.Contains(p.cfg.Limits, l.unless) {
+	if p.lab == nil || l.from == "" {
 		return false
 	}
-	if l.onlyIf != "" && !slices.Contains(p.cfg.Limits, l.onlyIf) {
-		return false
-	}
-	return !p.noSCTP || l.packets(p.book, v).protocol != corev1.ProtocolSCTP
+	proto := l.packets(p.book, v).protocol
+	return p.counts(l, proto) && (!p.noSCTP || proto != corev1.ProtocolSCTP)
+}
+
+// counts reports whether a line is about this data plane.
+func (p *player) counts(l line, proto corev1.Protocol) bool {
+	return (l.unless == "" || !p.limited(l.unless, proto)) && (l.onlyIf == "" || p.limited(l.onlyIf, proto))
+}
+
+// limited reports whether the data plane has a limit that concerns a protocol.
+func (p *player) limited(limit Limit, proto corev1.Protocol) bool {
+	return slices.Contains(p.cfg.Limits, limit) && (limit != NoUDPDrain || proto == corev1.ProtocolUDP)
 }
 
 // checkTrace compares what the plan, and a Backend that can, say of a line's packets.

@@ -19,9 +19,11 @@ type line struct {
 	text string
 
 	// wait, if not 0, is how long to wait; alive, if not "", is a connection that must
-	// still be open. The other fields are then not used.
+	// still be open; left is a flow that must go on at one of pool, or nowhere. The other fields
+	// but the limits are then not used.
 	wait  time.Duration
 	alive string
+	left  string
 
 	from string
 	to   string          // name of a place, or an address
@@ -65,7 +67,8 @@ const (
 //
 //	FROM -> PLACE:PORT[/PROTOCOL] => RESULT [TAG]...
 //	wait DURATION
-//	alive NAME
+//	alive NAME [TAG]...
+//	left NAME [PLACE]... [TAG]...
 //
 // with one of these as RESULT, where ENDPOINT is PLACE[:PORT][=kept|=masqueraded]
 //
@@ -90,30 +93,44 @@ func parseExpect(text string) ([]line, error) {
 
 func parseLine(text string) (line, error) {
 	l := line{text: text}
-	var err error
-	switch fields := strings.Fields(text); fields[0] {
-	case "wait":
-		l.wait, err = time.ParseDuration(fields[len(fields)-1])
-		return l, err
-	case "alive":
-		l.alive = fields[len(fields)-1]
-		return l, nil
-	}
-	packet, result, ok := strings.Cut(text, "=>")
-	from, to, ok2 := strings.Cut(packet, "->")
-	if !ok || !ok2 {
-		return l, errors.New("want FROM -> PLACE:PORT => RESULT")
-	}
-	l.from = strings.TrimSpace(from)
-	if err = l.parseDestination(strings.TrimSpace(to)); err != nil {
-		return l, err
-	}
-	result, err = l.parseTags(result)
+	bare, err := l.parseTags(text)
 	if err != nil {
 		return l, err
 	}
-	return l, l.parseResult(strings.Fields(result))
+	switch fields := strings.Fields(bare); {
+	case len(fields) < 2:
+		return l, errors.New("too short")
+	case fields[0] == "wait":
+		l.wait, err = time.ParseDuration(fields[1])
+		return l, err
+	case fields[0] == "alive":
+		l.alive = fields[1]
+		return l, nil
+	case fields[0] == "left":
+		l.left = fields[1]
+		for _, place := range fields[2:] {
+			l.pool = append(l.pool, target{place: place})
+		}
+		return l, nil
+	}
+	return l, l.parsePacket(bare)
 }
+
+func (l *line) parsePacket(text string) error {
+	packet, result, ok := strings.Cut(text, "=>")
+	from, to, ok2 := strings.Cut(packet, "->")
+	if !ok || !ok2 {
+		return errors.New("want FROM -> PLACE:PORT => RESULT")
+	}
+	l.from = strings.TrimSpace(from)
+	if err := l.parseDestination(strings.TrimSpace(to)); err != nil {
+		return err
+	}
+	return l.parseResult(strings.Fields(result))
+}
+
+// conn returns the name of the open connection that a line is about, "" if it is about none.
+func (l *line) conn() string { return l.alive + l.left }
 
 func (l *line) parseDestination(text string) error {
 	text, protocol, _ := strings.Cut(text, "/")
@@ -128,9 +145,12 @@ func (l *line) parseDestination(text string) error {
 	return err
 }
 
-// parseTags cuts the tags off a result.
-func (l *line) parseTags(text string) (result string, err error) {
-	result, tags, _ := strings.Cut(text, "[")
+// parseTags cuts the tags off a line.
+func (l *line) parseTags(text string) (bare string, err error) {
+	bare, tags, found := strings.Cut(text, " [")
+	if !found {
+		return bare, nil
+	}
 	for tag := range strings.SplitSeq(tags, "[") {
 		key, value, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(tag), "]"), " ")
 		switch key {
@@ -145,7 +165,7 @@ func (l *line) parseTags(text string) (result string, err error) {
 			return "", fmt.Errorf("unknown tag %q", key)
 		}
 	}
-	return result, nil
+	return bare, nil
 }
 
 func (l *line) parseResult(words []string) error {
@@ -206,13 +226,12 @@ func parseTarget(text, source string) (target, error) {
 
 // validate finds names that are not in the book.
 func (l *line) validate(b *book, v variant) error {
-	if l.from == "" {
-		return nil
+	if l.from != "" {
+		if _, err := b.lookup(l.to, v.family); err != nil {
+			return err
+		}
 	}
-	if _, err := b.lookup(l.to, v.family); err != nil {
-		return err
-	}
-	if l.from != "clients" && b.hosts[l.from] == "" {
+	if l.from != "" && l.from != "clients" && b.hosts[l.from] == "" {
 		return fmt.Errorf("no host is called %q", l.from)
 	}
 	for _, t := range l.pool {

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,7 +18,9 @@ import (
 const (
 	perEndpoint = 20 // connections for each endpoint
 	perSilence  = 2  // tries that must get no answer, or be refused
-	perClient   = 4  // connections of each client with affinity
+
+	perEndpointQuick = 4 // if each was reached by then
+	perClient        = 4 // connections of each client with affinity
 )
 
 // A pace says how long to wait for packets in a lab.
@@ -144,6 +147,9 @@ func (c *caller) probe(i int, timeout time.Duration) netlab.Probe {
 // pool, and all of them be reached.
 func (c *caller) callAll(n int) {
 	for i := range n {
+		if c.quick && i >= perEndpointQuick*len(c.seen) && !slices.Contains(c.seen, false) {
+			return
+		}
 		if _, ok := c.call(i); !ok {
 			return
 		}

@@ -40,6 +40,18 @@ const (
 	// NoLoopbackNodePorts says that NodePorts are not served on loopback addresses,
 	// whatever is configured: packets pass untouched.
 	NoLoopbackNodePorts Limit = "no-loopback-nodeports"
+
+	// BoundAddresses says that the node itself has the external and load-balancer IPs: their
+	// unused ports are refused.
+	BoundAddresses Limit = "bound-addresses"
+
+	// LongAffinity says that a client stays with its endpoint for longer than the timeout
+	// of the affinity, and that a new timeout is not that of clients that have an endpoint already.
+	LongAffinity Limit = "long-affinity"
+
+	// NoUDPDrain says that flows of UDP leave their endpoint at once when it is removed:
+	// they go on at another one, if there is any, and the datagram that is under way may get no answer.
+	NoUDPDrain Limit = "no-udp-drain"
 )
 
 // Config says what [Run] tests.
@@ -108,6 +120,7 @@ type player struct {
 	lab      *netlab.Lab // nil if the Backend is a Tracer
 	backend  backends.Backend
 	noSCTP   bool // the kernel has no sockets of it
+	quick    bool // VIPKIT_QUICK
 	pace     pace
 
 	found map[string]map[string]visit // by flow and client, of sticky lines
@@ -123,6 +136,7 @@ func newPlayer(t *testing.T, cfg Config, s *scenario) *player {
 	p := &player{
 		cfg: cfg, scenario: s, book: newBook(),
 		found: map[string]map[string]visit{}, conns: map[string]*netlab.Conn{},
+		quick: os.Getenv("VIPKIT_QUICK") != "",
 	}
 	var err error
 	if p.world, err = newWorld(p.book); err != nil {
@@ -281,7 +295,7 @@ func afterRestart(last []line) []line {
 	var out []line
 	for i, l := range last {
 		later := func(o line) bool { return o.flow() == l.flow() && o.onlyIf == l.onlyIf }
-		if l.wait != 0 || l.alive == "" && slices.ContainsFunc(last[i+1:], later) {
+		if l.wait != 0 || l.conn() == "" && slices.ContainsFunc(last[i+1:], later) {
 			continue
 		}
 		if l.sticks != spread {

@@ -35,6 +35,8 @@ func TestParseLine(t *testing.T) {
 		{"p -> proxy:80 => passes to proxy [unless x]", line{from: "p", to: "proxy", port: 80, passed: "proxy", pool: []target{{place: "proxy"}}, unless: "x"}},
 		{"wait 2s", line{wait: 2 * time.Second}},
 		{"alive x", line{alive: "x"}},
+		{"alive x [unless y]", line{alive: "x", unless: "y"}},
+		{"left x a b [if y]", line{left: "x", pool: []target{{place: "a"}, {place: "b"}}, onlyIf: "y"}},
 	}
 	for _, tt := range tests {
 		tt.want.text = tt.text

@@ -67,6 +67,9 @@ type Conn struct{}
 // Ping returns an error that wraps [errors.ErrUnsupported].
 func (c *Conn) Ping(time.Duration) error { return unsupported() }
 
+// Answer returns nothing.
+func (c *Conn) Answer() Answer { return Answer{} }
+
 // Close does nothing.
 func (c *Conn) Close() error { return nil }
 

@@ -43,6 +43,7 @@ func (l *Lab) Open(p Probe) (*Conn, Result, error) {
 		c.Close() //nolint:errcheck // the first error counts
 		return failed(err)
 	}
+	c.last = answer
 	return c, Result{Outcome: Answered, Answer: answer}, nil
 }
 
@@ -96,7 +97,12 @@ type Conn struct {
 	f     *os.File
 	r     *bufio.Reader
 	proto corev1.Protocol
+	last  Answer
 }
+
+// Answer returns what the server said last about the connection: at the start, and with
+// UDP at each Ping, which another server may have answered.
+func (c *Conn) Answer() Answer { return c.last }
 
 // hello gets the server's line about the connection.
 func (c *Conn) hello() (Answer, error) {
@@ -118,7 +124,10 @@ func (c *Conn) Ping(timeout time.Duration) error {
 		return fmt.Errorf("netlab: ping: %w", err)
 	}
 	if c.proto == corev1.ProtocolUDP {
-		_, err := c.hello()
+		answer, err := c.hello()
+		if err == nil {
+			c.last = answer
+		}
 		return err
 	}
 	if _, err := c.f.WriteString("ping\n"); err != nil {
