@@ -89,6 +89,10 @@ func (r *Reconciler) retire(ctx context.Context, v *VirtualServer, going []RealS
 	if len(going) > 0 {
 		r.draining[v.ServerKey] = d
 	}
+	going, err := r.quiesce(v, going)
+	if err != nil {
+		return err
+	}
 	for _, s := range going {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("ipvs: retire real servers of %s: %w", v.ServerKey, err)
@@ -105,6 +109,39 @@ func (r *Reconciler) retire(ctx context.Context, v *VirtualServer, going []RealS
 		delete(r.draining, v.ServerKey)
 	}
 	return nil
+}
+
+// quiesce takes the weight of real servers before it is decided whether they are idle, and
+// returns what is known of them after that: a connection that comes in between would be cut.
+func (r *Reconciler) quiesce(v *VirtualServer, going []RealServer) ([]RealServer, error) {
+	if v.Connectionless || r.limit < 0 {
+		return going, nil
+	}
+	changed := false
+	for _, s := range going {
+		if s.Weight == 0 {
+			continue
+		}
+		s.Weight, s.deadline = 0, threshold(time.Now().Add(r.limit))
+		if err := r.kernel.SetReal(v.ServerKey, s); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		changed = true
+	}
+	if !changed {
+		return going, nil
+	}
+	now, err := r.realServers(v.ServerKey)
+	if err != nil {
+		return nil, err
+	}
+	// One that somebody else has removed meanwhile is not there to be deleted, which is fine.
+	for i, s := range going {
+		if found, ok := find(now, s.Addr); ok {
+			going[i] = found
+		}
+	}
+	return going, nil
 }
 
 // retireOne removes a real server, or gives it weight 0 and a deadline.

@@ -3,6 +3,7 @@ package ipvs_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -21,7 +22,7 @@ const (
 func TestDrain(t *testing.T) {
 	k := tcp("10.96.0.50:80")
 	for name, start := range rigs() {
-		t.Run(name, func(t *testing.T) {
+		t.Run("G13 G14 G16 #54 TCP drains, "+name, func(t *testing.T) {
 			rig := start(t)
 			r := ipvs.NewReconciler(rig.kernel, 0)
 			ensure(t, r, k, first)
@@ -57,7 +58,7 @@ func TestDrain(t *testing.T) {
 func TestDrainUDP(t *testing.T) {
 	k := udp("10.96.0.50:53")
 	for name, start := range rigs() {
-		t.Run(name, func(t *testing.T) {
+		t.Run("G15 #54 UDP goes at once, "+name, func(t *testing.T) {
 			rig := start(t)
 			r := ipvs.NewReconciler(rig.kernel, 0)
 			ensure(t, r, k, first)
@@ -112,12 +113,9 @@ func TestDrainAfterRestart(t *testing.T) {
 					wantWeights(t, r, k, tt.left)
 					end()
 					sweep(t, r, 0)
-					for addr, weight := range tt.left {
-						if weight == 0 {
-							delete(tt.left, addr)
-						}
-					}
-					wantWeights(t, r, k, tt.left)
+					left := maps.Clone(tt.left)
+					maps.DeleteFunc(left, func(_ string, weight int) bool { return weight == 0 })
+					wantWeights(t, r, k, left)
 				})
 			}
 		})
@@ -335,7 +333,7 @@ func TestEnsureCost(t *testing.T) {
 	}{
 		{"nothing to do: two reads", []string{first}, 2},
 		{"one more: two reads, one write", []string{first, second}, 3},
-		{"one less: two reads, one write", []string{second}, 3},
+		{"one less: three reads, weight 0 and removal", []string{second}, 5},
 	}
 	for _, tt := range tests {
 		before := m.Requests()

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -26,19 +28,32 @@ const (
 // Open returns the IPVS of the network namespace of the calling thread, for good: other
 // threads may use it.
 //
-// It runs modprobe once in a process if IPVS is not there yet, and after that only a new
-// process finds out that the module was loaded later. The error wraps [errors.ErrUnsupported] if the kernel has no
-// IPVS. CAP_NET_ADMIN is needed.
+// It runs modprobe if IPVS is not there yet. The error wraps [errors.ErrUnsupported] if the
+// kernel has no IPVS. CAP_NET_ADMIN is needed.
 func Open() (Kernel, error) {
+	if err := load(); err != nil {
+		return nil, errNoIPVS(err)
+	}
 	handle, err := ipvs.New("")
 	if err != nil {
 		return nil, fmt.Errorf("ipvs: open: %w", err)
 	}
-	if _, err := netlink.GenlFamilyGet("IPVS"); err != nil {
-		handle.Close()
-		return nil, errNoIPVS(err)
-	}
 	return &linux{handle: handle}, nil
+}
+
+// load loads the kernel module, if need be. The library would too, but remember for the
+// rest of the process that it failed, and log it.
+func load() error {
+	_, err := netlink.GenlFamilyGet("IPVS")
+	if err == nil {
+		return nil
+	}
+	if out, probeErr := exec.Command("modprobe", "ip_vs").CombinedOutput(); probeErr != nil {
+		text, _, _ := strings.Cut(string(out), "\n")
+		return errors.New(strings.TrimRight(fmt.Sprintf("modprobe ip_vs: %v: %s", probeErr, text), ": "))
+	}
+	_, err = netlink.GenlFamilyGet("IPVS")
+	return err
 }
 
 // linux speaks to the kernel. A request and its answers share one socket.
@@ -216,7 +231,7 @@ func fromService(s *ipvs.Service) VirtualServer {
 	if s.FWMark != 0 {
 		return v
 	}
-	v.Addr = addrPort(s.Address, s.Port)
+	v.Addr = joinAddr(s.Address, s.Port)
 	for _, p := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP} {
 		if protocolNumber(p) == s.Protocol {
 			v.Protocol = p
@@ -240,7 +255,7 @@ func toDestination(r RealServer) *ipvs.Destination {
 
 func fromDestination(d *ipvs.Destination) RealServer {
 	r := RealServer{
-		Addr:   addrPort(d.Address, d.Port),
+		Addr:   joinAddr(d.Address, d.Port),
 		Weight: d.Weight, Forward: Forward(d.ConnectionFlags & ipvs.ConnectionFlagFwdMask),
 		Active: d.ActiveConnections, Inactive: d.InactiveConnections,
 	}
@@ -250,7 +265,10 @@ func fromDestination(d *ipvs.Destination) RealServer {
 	return r
 }
 
-func addrPort(ip net.IP, port uint16) netip.AddrPort {
+func joinAddr(ip net.IP, port uint16) netip.AddrPort {
 	a, _ := netip.AddrFromSlice(ip)
 	return netip.AddrPortFrom(a.Unmap(), port)
 }
+
+// supported reports why a Backend cannot work here, nil if it can.
+func supported() error { return nil }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/ipvs"
@@ -22,6 +23,7 @@ func TestEnsure(t *testing.T) {
 		{"G01 two real servers", ipvs.VirtualServer{ServerKey: tcp("10.96.0.10:80"), Real: reals("10.200.0.1:8080", "10.200.0.2:8080")}},
 		{"G02 persistence", ipvs.VirtualServer{ServerKey: tcp("10.96.0.10:80"), Persistence: 10800 * time.Second}},
 		{"G03 source hash with port", ipvs.VirtualServer{ServerKey: udp("10.96.0.10:53"), Scheduler: "mh", HashPort: true}},
+		{"#57 addresses with zero bytes", ipvs.VirtualServer{ServerKey: tcp("10.0.0.0:80"), Real: reals("10.0.0.0:8080", "10.0.0.1:8080")}},
 		{"mh with fallback", ipvs.VirtualServer{ServerKey: udp("10.96.0.10:53"), Scheduler: "mh", HashFallback: true}},
 		{"weights", ipvs.VirtualServer{ServerKey: tcp("10.96.0.10:80"), Scheduler: "wrr", Real: weighted}},
 		{"#57 G24 IPv6", ipvs.VirtualServer{ServerKey: tcp("[fd00:96::10]:80"), Real: reals("[fd00:200::1]:8080", "[fd00:200::2]:8080")}},
@@ -67,7 +69,7 @@ func wantServer(t *testing.T, r *ipvs.Reconciler, want ipvs.VirtualServer) {
 		}
 	}
 	want.Connectionless = want.Protocol == corev1.ProtocolUDP
-	if diff := cmp.Diff(want, got, compareAddrs, unexported); diff != "" {
+	if diff := cmp.Diff(want, got, compareAddrs, unexported, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("virtual server (-want +got):\n%s", diff)
 	}
 }

@@ -20,7 +20,8 @@ import (
 func kernelRig(t *testing.T) *rig {
 	t.Helper()
 	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+	err := unix.Unshare(unix.CLONE_NEWNET)
+	if err != nil {
 		if errors.Is(err, unix.EPERM) {
 			err = errors.Join(err, errors.ErrUnsupported)
 		}
@@ -39,7 +40,8 @@ func kernelRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := netlink.LinkSetUp(lo); err != nil {
+	err = netlink.LinkSetUp(lo)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return &rig{kernel: k, connect: func(t *testing.T, key ipvs.ServerKey, server netip.AddrPort) func() {

@@ -34,7 +34,7 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 		return nil
 	})
 	opts.node = nodeflags.Register(fs)
-	fs.Func("rules", "show the rules of this `backend` too: nftables or iptables", opts.setRules)
+	fs.Func("rules", "show the rules of this `backend` too: nftables, iptables or ipvs", opts.setRules)
 	fs.Func("packet", "trace this packet: `SRC,DST:PORT,PROTO[,IFACE]` (repeats)", opts.addPacket)
 	fs.Func("o", "output `format`: text (default) or json", opts.setOutput)
 	if err := fs.Parse(args); err != nil {
@@ -61,11 +61,9 @@ func (o *options) check(fs *flag.FlagSet) error {
 
 func (o *options) setRules(backend string) error {
 	switch backend {
-	case backendNFTables, backendIPTables:
+	case backendNFTables, backendIPTables, backendIPVS:
 		o.rules = backend
 		return nil
-	case "ipvs":
-		return errors.New("this backend is not built yet")
 	default:
 		return errors.New("no such backend")
 	}

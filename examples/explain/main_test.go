@@ -114,7 +114,6 @@ func TestExitUsage(t *testing.T) {
 		{"Service CIDR", append(ok, "-service-cidr", "10.96.0.0/33"), "-service-cidr"},
 		{"node port addresses", append(ok, "-nodeport-addresses", "secondary"), "-nodeport-addresses"},
 		{"unknown backend", append(ok, "-rules", "ebpf"), "no such backend"},
-		{"ipvs", append(ok, "-rules", "ipvs"), "not built yet"},
 		{"missing file", []string{"-f", missing, "-node", "n1"}, missing},
 		{"unparsable file", []string{"-f", bad, "-node", "n1"}, bad + ": document 2: "},
 		{"packet without protocol", append(ok, "-packet", "10.0.0.1,10.96.0.10:80"), "-packet"},

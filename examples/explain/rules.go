@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vipkit/vipkit/backends/iptables"
+	"github.com/vipkit/vipkit/backends/ipvs"
 	"github.com/vipkit/vipkit/backends/nftables"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -12,6 +13,7 @@ import (
 const (
 	backendNFTables = "nftables"
 	backendIPTables = "iptables"
+	backendIPVS     = "ipvs"
 )
 
 // renderRules returns the rules that a backend would load for p, as text.
@@ -21,6 +23,8 @@ func renderRules(backend string, p *plan.Plan) (string, error) {
 		return nftables.Render(p, nftables.Options{})
 	case backendIPTables:
 		return iptables.Render(p, iptables.Options{})
+	case backendIPVS:
+		return ipvs.Render(p, ipvs.Options{})
 	default:
 		return "", fmt.Errorf("rules of backend %q: no such backend", backend)
 	}

@@ -1,0 +1,194 @@
+package ipvs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/knftables"
+
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// Probe looks for IPVS, the scheduler of the options, and nft. It loads kernel modules, and to find the scheduler it makes a
+// virtual server at an address for documentation and removes it at once; nothing else is
+// changed. The error joins what is missing; see [backends.Prober].
+func (b *Backend) Probe(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.open()
+	if b.kernel != nil {
+		err = errors.Join(err, b.try(b.opts.Balance.Scheduler))
+	}
+	if err != nil {
+		return fmt.Errorf("ipvs: probe: %w", err)
+	}
+	return nil
+}
+
+// Check reports whether somebody else removed virtual servers, addresses or the table. It
+// lists virtual servers and addresses; real servers, rules and elements are compared by a full Sync only.
+func (b *Backend) Check(ctx context.Context) (ok bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.base == nil {
+		return true, nil // the next Sync is full anyway
+	}
+	found, err := b.missing(ctx)
+	if err != nil {
+		return true, fmt.Errorf("ipvs: check: %w", err)
+	}
+	if found != "" {
+		return false, fmt.Errorf("ipvs: check: %s is gone or changed", found)
+	}
+	return true, nil
+}
+
+// missing returns the first thing that is not as it should be, "" if nothing.
+func (b *Backend) missing(ctx context.Context) (string, error) {
+	chains, err := b.nft.List(ctx, "chain")
+	if err != nil && !knftables.IsNotFound(err) {
+		return "", err
+	}
+	for _, c := range []string{chainMarkPre, chainMarkOut, chainInput, chainForward, chainOutput, chainPost} {
+		if !slices.Contains(chains, c) {
+			return "chain " + c, nil
+		}
+	}
+	bound, err := b.links.bound()
+	if err != nil {
+		return "", err
+	}
+	list, err := b.kernel.Servers()
+	if err != nil {
+		return "", err
+	}
+	return b.absent(bound, list), nil
+}
+
+// absent returns the first address or virtual server that is not there as it should be.
+func (b *Backend) absent(bound map[netip.Addr]netip.Addr, list []VirtualServer) string {
+	have := make(map[ServerKey]VirtualServer, len(list))
+	for _, v := range list {
+		have[v.ServerKey] = v
+	}
+	for _, w := range b.sites {
+		if _, ok := bound[w.addr.Addr()]; w.bound && !ok {
+			return "address " + w.addr.Addr().String()
+		}
+	}
+	for k, v := range b.servers {
+		if h, ok := have[k]; !ok || !b.leaving[k] && !h.sameSettings(&v) {
+			return "virtual server " + k.String()
+		}
+	}
+	return ""
+}
+
+// A Setting is a value below /proc/sys.
+type Setting struct {
+	Name string // as in "net.ipv4.vs.conntrack"
+	Want string
+	Have string // "" if it could not be read
+	Why  string
+}
+
+// settings are what IPVS needs to work as the documentation of the package says.
+func (o Options) settings() []Setting {
+	list := []Setting{
+		{Name: "net.ipv4.vs.conntrack", Want: "1", Why: "masquerading needs it"},
+		{Name: "net.ipv4.vs.expire_nodest_conn", Want: "1", Why: "flows to endpoints that are gone end"},
+		{Name: "net.ipv4.vs.expire_quiescent_template", Want: "1", Why: "clients with affinity leave an endpoint that drains"},
+		{Name: "net.ipv4.ip_forward", Want: "1", Why: "packets are sent on to endpoints"},
+		{Name: "net.ipv6.conf.all.forwarding", Want: "1", Why: "packets are sent on to IPv6 endpoints"},
+	}
+	if o.StrictARP {
+		list = append(list,
+			Setting{Name: "net.ipv4.conf.all.arp_ignore", Want: "1", Why: "ARP is not answered for bound addresses"},
+			Setting{Name: "net.ipv4.conf.all.arp_announce", Want: "2", Why: "ARP does not announce bound addresses"})
+	}
+	for i := range list {
+		text, err := os.ReadFile(list[i].path())
+		if err == nil {
+			list[i].Have = strings.TrimSpace(string(text))
+		}
+	}
+	return list
+}
+
+func (s Setting) path() string { return "/proc/sys/" + strings.ReplaceAll(s.Name, ".", "/") }
+
+// Prepare sets the kernel's switches that the Backend depends on, in the network namespace
+// of the calling thread, and returns those that it changed, with what they were before. No other method
+// changes any. Call it once before the first Sync, or set them by other means: [Backend.Warnings]
+// names those that are wrong. Cleanup leaves them.
+func (b *Backend) Prepare() ([]Setting, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.open(); err != nil { // the switches of IPVS come with its module
+		return nil, fmt.Errorf("ipvs: prepare: %w", err)
+	}
+	var changed []Setting
+	for _, s := range b.opts.settings() {
+		if s.Have == s.Want || s.optional() {
+			continue
+		}
+		if err := os.WriteFile(s.path(), []byte(s.Want), 0); err != nil {
+			return changed, fmt.Errorf("ipvs: prepare %s: %w", s.Name, err)
+		}
+		changed = append(changed, s)
+	}
+	return changed, nil
+}
+
+// optional reports whether the kernel may lack a switch: one without IPv6 has none for it.
+func (s Setting) optional() bool { return s.Have == "" && strings.HasPrefix(s.Name, "net.ipv6.") }
+
+// Warnings says what may surprise the user, in sentences, nil if nothing: switches of the kernel,
+// and what of the plan, which may be nil, is not served. It reads files under /proc and changes nothing.
+func (b *Backend) Warnings(p *plan.Plan) []string {
+	var out []string
+	for _, s := range b.opts.settings() {
+		if s.Have != s.Want && !s.optional() {
+			out = append(out, fmt.Sprintf("%s is %q, not %s: %s", s.Name, s.Have, s.Want, s.Why))
+		}
+	}
+	if p == nil {
+		return out
+	}
+	return append(out, b.notServed(p)...)
+}
+
+func (b *Backend) notServed(p *plan.Plan) []string {
+	var out []string
+	own := p.Config().Node.Addresses
+	for port := range p.All() {
+		for i := range port.Frontends {
+			f := &port.Frontends[i]
+			if f.Kind != plan.NodePort && b.opts.Elsewhere != nil && !slices.Contains(own, f.Addr) && b.opts.Elsewhere(f.Addr) {
+				out = append(out, fmt.Sprintf("%s of %s is not served: it is the address of another machine", f, port.PortName))
+			}
+		}
+	}
+	for _, f := range families() {
+		a := p.NodePortAddresses(f)
+		for _, addr := range a.Addrs {
+			if unservable(addr) {
+				out = append(out, fmt.Sprintf("NodePorts are not served on %s", addr))
+			}
+		}
+		for _, r := range a.Prefixes {
+			out = append(out, fmt.Sprintf("NodePorts are not served on %s", r))
+		}
+	}
+	for _, name := range p.Config().PodInterfaces {
+		if !usableInterface(name) {
+			out = append(out, fmt.Sprintf("pod interface %q is left out: no interface can have this name, or nft cannot write it", name))
+		}
+	}
+	return out
+}

@@ -1,0 +1,159 @@
+package ipvs
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// ensureWanted makes the virtual servers of the round that are wanted. Those by mark come
+// first: the table leads to them already, and until they are there to those by address.
+func (r *round) ensureWanted() error {
+	for _, k := range slices.SortedFunc(maps.Keys(r.marks), ServerKey.Compare) {
+		if next := r.marks[k]; next != nil {
+			if err := r.ensureOne(next); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(r.touched), compareSite) {
+		if w := r.claims[s].wanted(); w != nil {
+			if err := r.ensureOne(&w.server); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *round) ensureOne(next *VirtualServer) error {
+	var have *VirtualServer
+	if old, exists := r.servers[next.ServerKey]; exists {
+		have = &old
+	}
+	if err := r.reconciler.ensureFrom(r.ctx, have, next); err != nil {
+		return err
+	}
+	r.servers[next.ServerKey] = *next
+	delete(r.leaving, next.ServerKey)
+	return nil
+}
+
+// unwanted returns the virtual servers of the round that should go, by mark and by address.
+func (r *round) unwanted() (marks, sites []ServerKey) {
+	for k, next := range r.marks {
+		if next == nil {
+			marks = append(marks, k)
+		}
+	}
+	for s := range r.touched {
+		if r.claims[s].wanted() == nil {
+			sites = append(sites, s.key())
+		}
+	}
+	slices.SortFunc(marks, ServerKey.Compare)
+	slices.SortFunc(sites, ServerKey.Compare)
+	return marks, sites
+}
+
+// drop takes virtual servers out of service.
+func (r *round) drop(keys []ServerKey) error {
+	for _, k := range keys {
+		gone, err := r.dropOne(k)
+		if err != nil {
+			return err
+		}
+		if gone {
+			r.forget(k)
+		} else {
+			r.leaving[k] = true
+		}
+	}
+	return nil
+}
+
+func (r *round) dropOne(k ServerKey) (gone bool, err error) {
+	old, exists := r.servers[k]
+	switch {
+	case r.now[k]:
+		return true, r.reconciler.Remove(k)
+	case exists:
+		return r.reconciler.drainFrom(r.ctx, &old)
+	default:
+		return true, nil
+	}
+}
+
+// forget takes note that a virtual server is gone, and whatever was there only for it.
+func (r *round) forget(k ServerKey) {
+	delete(r.servers, k)
+	delete(r.leaving, k)
+	if k.Mark != 0 {
+		r.free(k.Mark)
+		return
+	}
+	s := site{k.Addr, k.Protocol}
+	if w, ok := r.sites[s]; ok {
+		r.count(w.elements, -1)
+		delete(r.sites, s)
+	}
+}
+
+// sweep removes what has drained.
+func (r *round) sweep() (left int, err error) {
+	left, err = r.reconciler.Sweep(r.ctx)
+	if err != nil {
+		return left, err
+	}
+	r.delta = make(map[element]int)
+	for k := range r.leaving {
+		if !r.reconciler.drains(k) {
+			r.forget(k)
+		}
+	}
+	_, removed := r.diff()
+	return left, r.finish(removed)
+}
+
+// ensureFrom is Ensure for a caller who knows the settings of the virtual server that is
+// there, nil if there is none.
+func (r *Reconciler) ensureFrom(ctx context.Context, have, want *VirtualServer) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have, err := r.withReal(have)
+	if err != nil {
+		return err
+	}
+	return r.ensure(ctx, have, want)
+}
+
+// drainFrom is Drain for such a caller.
+func (r *Reconciler) drainFrom(ctx context.Context, have *VirtualServer) (gone bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have, err = r.withReal(have)
+	if err != nil {
+		return false, err
+	}
+	return r.drain(ctx, have, have.ServerKey)
+}
+
+func (r *Reconciler) withReal(have *VirtualServer) (*VirtualServer, error) {
+	if have == nil {
+		return nil, nil //nolint:nilnil // nothing there is an answer
+	}
+	found, err := r.realServers(have.ServerKey)
+	if err != nil {
+		return nil, err
+	}
+	out := *have
+	out.Real = found
+	return &out, nil
+}
+
+// drains reports whether something of a virtual server drains.
+func (r *Reconciler) drains(k ServerKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.draining[k] != nil
+}
