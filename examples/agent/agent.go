@@ -106,6 +106,9 @@ func (a *agent) run(ctx context.Context) error {
 	jobs := newJobs(ctx)
 	jobs.start(func(ctx context.Context) error { return a.source.follow(ctx, a.feed()) })
 	a.startServers(jobs)
+	if a.plane.sweep != nil {
+		jobs.start(a.sweep)
+	}
 	jobs.do(a.proxy.Run)
 	return jobs.wait()
 }

@@ -76,7 +76,7 @@ func parseFlags(args []string, usage io.Writer) (options, error) {
 	name := fs.Lookup("node").Value
 	fs.Var(name, "node-name", "`name` of the node to program (required)")
 	fs.StringVar(&o.backend, "backend", backendNFTables, "data plane: `nftables|iptables|ipvs`")
-	fs.StringVar(&o.table, "table", defaultTableName, "`name` of the nftables tables or, in capitals, prefix of the iptables chains")
+	fs.StringVar(&o.table, "table", defaultTableName, "`name` of the nftables tables; in capitals, prefix of the iptables chains; with -ipvs behind it, of what ipvs makes")
 	fs.Func("source", "where objects come from: `dir=PATH|kubeconfig[=PATH]` (required)", o.source.set)
 	fs.BoolVar(&o.once, "once", false, "do one round when all sources have delivered, and exit")
 	fs.BoolVar(&o.cleanup, "cleanup", false, "remove everything from the data plane, and exit")

@@ -25,7 +25,6 @@ func TestUsage(t *testing.T) {
 		{"unknown flag", []string{"-nodes", "a"}, "-nodes"},
 		{"argument", []string{"-cleanup", "now"}, `"now"`},
 		{"unknown backend", []string{"-cleanup", "-backend", "ebpf"}, "ebpf"},
-		{"backend that is not built in", []string{"-cleanup", "-backend", "ipvs"}, "not built"},
 		{"unknown source", append(node, "-source", "file=x"), "dir=PATH"},
 		{"no path", append(node, "-source", "dir="), "dir=PATH"},
 		{"no folder", append(node, "-source", "dir="+filepath.Join(dir, "missing")), "missing"},

@@ -1,13 +1,15 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/backends/iptables"
+	"github.com/vipkit/vipkit/backends/ipvs"
 	"github.com/vipkit/vipkit/backends/nftables"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -29,17 +31,16 @@ type plane struct {
 
 	// warnings says what on the node may surprise the user of a plan.
 	warnings func(*plan.Plan) []string
-}
 
-// errNotBuilt is returned for a backend that this program does not have.
-var errNotBuilt = errors.New("this backend is not built in")
+	// sweep finishes what has to wait for open connections; nil if nothing does. It returns how
+	// much is left.
+	sweep func(context.Context) (left int, err error)
+}
 
 func checkBackend(kind string) error {
 	switch kind {
-	case backendNFTables, backendIPTables:
+	case backendNFTables, backendIPTables, backendIPVS:
 		return nil
-	case backendIPVS:
-		return fmt.Errorf("%s: %w", kind, errNotBuilt)
 	default:
 		return fmt.Errorf("%q is none of %s, %s, %s", kind, backendNFTables, backendIPTables, backendIPVS)
 	}
@@ -47,10 +48,14 @@ func checkBackend(kind string) error {
 
 // newPlane makes the backend that the flags ask for. It touches nothing.
 func newPlane(opts options, logger *slog.Logger) (plane, error) {
-	if opts.backend == backendIPTables {
+	switch opts.backend {
+	case backendIPTables:
 		return newIPTables(opts, logger)
+	case backendIPVS:
+		return newIPVS(opts, logger)
+	default:
+		return newNFTables(opts, logger)
 	}
-	return newNFTables(opts, logger)
 }
 
 func newNFTables(opts options, logger *slog.Logger) (plane, error) {
@@ -82,4 +87,59 @@ func newIPTables(opts options, logger *slog.Logger) (plane, error) {
 		statements: func() int { return b.LastStats().Statements },
 		warnings:   func(*plan.Plan) []string { return nil },
 	}, nil
+}
+
+// A prepared IPVS has had its switches of the kernel set before anything is written.
+type preparedIPVS struct {
+	*ipvs.Backend
+	logger *slog.Logger
+}
+
+func newIPVS(opts options, logger *slog.Logger) (plane, error) {
+	b, err := ipvs.New(ipvs.Options{Name: opts.table + "-ipvs", Logger: logger})
+	if err != nil {
+		return plane{}, err
+	}
+	return plane{
+		Backend: preparedIPVS{b, logger},
+		name:    opts.backend,
+		statements: func() int {
+			s := b.LastStats()
+			return s.Requests + s.Statements + s.Addresses
+		},
+		warnings: b.Warnings,
+		sweep:    b.Sweep,
+	}, nil
+}
+
+// Probe also sets the switches.
+func (p preparedIPVS) Probe(ctx context.Context) error {
+	if err := p.Backend.Probe(ctx); err != nil {
+		return err
+	}
+	changed, err := p.Prepare()
+	for _, s := range changed {
+		p.logger.Info("switch of the kernel set", "name", s.Name, "value", s.Want, "before", s.Have, "why", s.Why)
+	}
+	return err
+}
+
+// sweepInterval is how often to look whether connections to endpoints that are gone have ended.
+const sweepInterval = time.Minute
+
+// sweep calls the plane's sweep from time to time until ctx is done.
+func (a *agent) sweep(ctx context.Context) error {
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if _, err := a.plane.sweep(ctx); err != nil && ctx.Err() == nil {
+			a.logger.Warn("endpoints that are gone could not be removed", "error", err)
+			a.proxy.Trigger()
+		}
+	}
 }
