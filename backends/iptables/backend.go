@@ -31,8 +31,10 @@ type Backend struct {
 // A familyState is what is remembered of one family.
 type familyState struct {
 	*family
+	untried []feature // what only some ports need and none needed yet
 	missing []missing
-	model   *model // nil before the first Sync
+	model   *model  // nil before the first Sync
+	saved   *string // what start read of table nat and read has not used yet
 	have    [numTables]*state
 }
 
@@ -106,6 +108,7 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	if err := b.start(ctx); err != nil {
 		return err
 	}
+	defer b.forgetSaved()
 	b.last.Full = d.Full || b.base == nil || d.Base != b.base
 	b.last.Changes = len(d.Changes)
 	before := b.readGeneration()
@@ -138,14 +141,15 @@ func (b *Backend) start(ctx context.Context) error {
 	b.nft = b.isNFT(ctx)
 	var errs []error
 	for _, f := range b.wanted() {
+		state := &familyState{family: f, untried: f.optional(b.opts)}
 		if b.opts.Families == nil {
-			if _, err := b.runner.save(ctx, f, nat); err != nil {
+			text, err := b.runner.save(ctx, f, nat)
+			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", f.ip, err))
 				continue
 			}
+			state.saved = &text
 		}
-		state := &familyState{family: f}
-		b.tryOptional(ctx, state)
 		b.families = append(b.families, state)
 	}
 	if len(b.families) == 0 {
@@ -171,12 +175,18 @@ func (b *Backend) syncFamily(ctx context.Context, f *familyState, d *plan.Delta,
 	if err := b.settleSysctls(f, next); err != nil {
 		return err
 	}
+	changes, anew := d.Changes, b.last.Full || !f.model.equal(next)
+	if anew {
+		changes = all(d.New)
+	}
+	b.tryOptional(ctx, f, changes)
+	changes = f.writable(changes, bad)
 	var r *revision
-	if b.last.Full || !f.model.equal(next) {
-		f.model, r = build(next, f.writable(all(d.New), bad))
+	if anew {
+		f.model, r = build(next, changes)
 		r.forget(&f.have)
 	} else {
-		r = f.model.change(f.writable(d.Changes, bad))
+		r = f.model.change(changes)
 	}
 	s := newScript(b.opts.Prefix, r, &f.have, b.last.Full)
 	if err := b.restore(ctx, f, s); err != nil {
@@ -188,13 +198,29 @@ func (b *Backend) syncFamily(ctx context.Context, f *familyState, d *plan.Delta,
 // read finds out what the tables of a family have.
 func (b *Backend) read(ctx context.Context, f *familyState) error {
 	for t := range table(numTables) {
-		text, err := b.runner.save(ctx, f.family, t)
+		text, err := b.save(ctx, f, t)
 		if err != nil {
 			return err
 		}
 		f.have[t] = parseSaved(text, b.opts.Prefix)
 	}
 	return nil
+}
+
+// forgetSaved drops what start read: by the next round it is old.
+func (b *Backend) forgetSaved() {
+	for _, f := range b.families {
+		f.saved = nil
+	}
+}
+
+// save does not ask again for what start has just read.
+func (b *Backend) save(ctx context.Context, f *familyState, t table) (string, error) {
+	if saved := f.saved; t == nat && saved != nil {
+		f.saved = nil
+		return *saved, nil
+	}
+	return b.runner.save(ctx, f.family, t)
 }
 
 func (b *Backend) restore(ctx context.Context, f *familyState, s script) error {

@@ -10,7 +10,7 @@ import (
 
 // leafSize is how many rules for single sites a chain has at most. More are split by the
 // next two bits.
-const leafSize = 8
+const leafSize = 16
 
 // stride is the number of bits by which a chain is split. Two cost a packet the fewest
 // rules: 2.5 on average for a choice of four.

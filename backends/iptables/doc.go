@@ -20,7 +20,7 @@
 //	DENY                tree by address or NodePort: reject, drop, source ranges (X-…, Y-…)
 //	CLUSTER             unused ports of ClusterIPs reject, unused Service addresses drop
 //
-// A tree is split by two bits at a time where sites differ, down to eight rules: a packet
+// A tree is split by two bits at a time where sites differ, down to sixteen rules: a packet
 // to the last of 10,000 Services is compared with less than 64 rules, all chains together.
 // A port whose packets all come by one row needs no R-… chain. The pool's chain holds a DNAT rule for each endpoint, so with n endpoints a packet
 // passes n/2 more on average.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vipkit/vipkit/backends"
@@ -138,11 +139,12 @@ func (b *Backend) try(ctx context.Context, f *family, features ...feature) error
 	return b.runner.restore(ctx, f, text.String(), true)
 }
 
-// tryOptional finds out what some Services cannot have in a family.
-func (b *Backend) tryOptional(ctx context.Context, f *familyState) {
-	for _, ft := range f.features(b.opts) {
-		if ft.only == nil {
-			continue
+// tryOptional asks for what only some ports need, once one of the changes needs it, so that
+// most nodes never ask.
+func (b *Backend) tryOptional(ctx context.Context, f *familyState, changes []plan.Change) {
+	f.untried = slices.DeleteFunc(f.untried, func(ft feature) bool {
+		if !f.needs(changes, ft) {
+			return false
 		}
 		if err := b.try(ctx, f.family, ft); err != nil {
 			f.missing = append(f.missing, missing{
@@ -150,7 +152,20 @@ func (b *Backend) tryOptional(ctx context.Context, f *familyState) {
 				err:     &backends.UnsupportedError{Feature: ft.name + " of " + f.command, Err: err},
 			})
 		}
-	}
+		return true
+	})
+}
+
+// needs reports whether a change brings a port that needs a feature.
+func (f *familyState) needs(changes []plan.Change, ft feature) bool {
+	return slices.ContainsFunc(changes, func(c plan.Change) bool {
+		return c.After != nil && c.Key.Family == f.ip && ft.only(c.After)
+	})
+}
+
+// optional returns the features that only some ports need.
+func (f *family) optional(o Options) []feature {
+	return slices.DeleteFunc(f.features(o), func(ft feature) bool { return ft.only == nil })
 }
 
 // isNFT reports whether the programs write nftables.
