@@ -60,9 +60,46 @@
 //  6. Cleanup works in a new process, with no Sync before.
 //  7. No goroutine that outlives a call unless the type has a method that ends it, no
 //     package variable, no process exit.
-//  8. Run the suite of backends/backendtest: it puts packets of every origin through
-//     your data plane, and asks [plan.Plan.Trace] the same.
+//  8. Test it as the next section says.
 //
-// Package backends/fake is the shortest complete backend, and shows how the rules
-// above look in code.
+// # How to test a backend
+//
+// The suite of backends/backendtest needs one function, New:
+//
+//	func TestConformance(t *testing.T) {
+//		backendtest.Run(t, backendtest.Config{
+//			New: func(t *testing.T) backends.Backend { return mine.New() },
+//		})
+//	}
+//
+// It makes a node, pods, another node and clients in network namespaces, plays more than a hundred
+// scenarios, dials every kind of frontend from every origin over IPv4 and IPv6, TCP, UDP and SCTP, and holds who
+// answered, which source address it saw and what was refused against expectations that were written by hand.
+// Connections are made all the time while Services change. A new instance takes over what the old one
+// left, and Cleanup is tried. So the suite covers rules 3 to 6 and the meaning of a plan. Useful beside it:
+//
+//   - One scenario: go test -run 'TestConformance/hairpin'. With a method Dump(context.Context) string the
+//     backend shows its rules when one fails; the plan and the packet are shown in any case.
+//   - A data plane in memory, or one in a simulator, has a method Trace(plan.Packet) plan.Trace, which is asked
+//     instead of sending packets: no kernel, no rights, a second for all scenarios.
+//   - What a data plane cannot do is declared in Limits, and the scenarios say what happens then.
+//   - Scenarios of your own are files of the same kind, given as Config.Scenarios; backendtest.Scenarios has
+//     those of the suite to copy from.
+//   - VIPKIT_REQUIRE_KERNEL=1 turns a skipped test into a failure. Use it in continuous integration.
+//
+// What the suite cannot know is how your data plane fails. Write three more tests:
+//
+//   - Let every write fail in turn, at the first, second, third ... step of a Sync; then one good Sync, by the
+//     same instance and by a new one. The data plane must equal what an empty one is given. [plan.Cursor] makes
+//     the Deltas, as package proxy does: Delta, Sync, Done with the error.
+//   - Let the data plane refuse one Service of ten: the other nine work, the PartialError names the one, and
+//     the next Delta has only that.
+//   - Count what a change of one endpoint writes among ten and among ten thousand Services: the same number,
+//     and nothing is read.
+//
+// Then show that the tests can fail: break the backend on purpose, for example swap reject and drop or leave out the masquerading,
+// and see a scenario fail. hack/mutate does so for backends/nftables.
+//
+// The folder examples/custombackend is a backend of about 70 lines with all of this; package
+// backends/fake one with more: it fails as it is told to.
 package backends

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// A Switch stands for your data plane: a table of flows, each written or removed at once, that
+// packets meet. This one is in memory and answers what would become of a packet. It
+// knows nothing of Services.
+type Switch struct {
+	// Fail is asked before each write, for tests; it may be nil.
+	Fail func() error
+
+	flows     map[Match]Flow
+	node      plan.Config
+	nodePorts map[corev1.IPFamily]plan.NodePortAddresses
+}
+
+// A Match is what the packets of a flow have in common. Without an address it is a
+// NodePort; without a port it is all packets to an address that nothing else matches.
+type Match struct {
+	Addr     netip.Addr
+	Family   corev1.IPFamily
+	Protocol corev1.Protocol
+	Port     uint16
+}
+
+// A Flow is what happens to packets; without a port they are refused.
+type Flow struct {
+	Port     *plan.Port
+	Frontend plan.Frontend
+}
+
+// Put adds or replaces a flow.
+func (s *Switch) Put(m Match, f Flow) error {
+	if err := s.fail(); err != nil {
+		return err
+	}
+	if s.flows == nil {
+		s.flows = map[Match]Flow{}
+	}
+	s.flows[m] = f
+	return nil
+}
+
+// Delete removes a flow. That there is none is no error.
+func (s *Switch) Delete(m Match) error {
+	if err := s.fail(); err != nil {
+		return err
+	}
+	delete(s.flows, m)
+	return nil
+}
+
+func (s *Switch) fail() error {
+	if s.Fail == nil {
+		return nil
+	}
+	return s.Fail()
+}
+
+// Flows yields all flows.
+func (s *Switch) Flows() iter.Seq2[Match, Flow] { return maps.All(s.flows) }
+
+// SetNode sets what tells the origins of packets, and where NodePorts are served.
+func (s *Switch) SetNode(p *plan.Plan) {
+	s.node, s.nodePorts = p.Config(), map[corev1.IPFamily]plan.NodePortAddresses{}
+	for _, f := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
+		s.nodePorts[f] = p.NodePortAddresses(f)
+	}
+}
+
+// Trace tells what becomes of a packet. The conformance suite asks it in the place of
+// sending packets.
+func (b *Backend) Trace(packet plan.Packet) plan.Trace { return b.Switch.Trace(packet) }
+
+// Trace tells what becomes of a packet.
+func (s *Switch) Trace(packet plan.Packet) plan.Trace {
+	t := plan.Trace{Packet: packet, Origin: s.origin(packet)}
+	flow, ok := s.find(packet)
+	switch {
+	case !ok && inAny(s.node.ServiceCIDRs, packet.Destination.Addr()):
+		t.Verdict = plan.Drop
+	case !ok: // t.Verdict is plan.Pass
+	case flow.Port == nil:
+		t.Verdict = plan.Reject
+	case flow.Frontend.Restricted && !inAny(flow.Frontend.Allow, packet.Source):
+		t.Verdict = plan.Drop
+	default:
+		s.apply(flow, &t)
+	}
+	return t
+}
+
+// find returns the flow that matches best.
+func (s *Switch) find(packet plan.Packet) (Flow, bool) {
+	dst := packet.Destination.Addr()
+	m := Match{Addr: dst, Family: corev1.IPv4Protocol, Protocol: packet.Protocol, Port: packet.Destination.Port()}
+	if dst.Is6() {
+		m.Family = corev1.IPv6Protocol
+	}
+	if f, ok := s.flows[m]; ok {
+		return f, true
+	}
+	m.Addr = netip.Addr{}
+	if f, ok := s.flows[m]; ok && s.servesNodePorts(m.Family, dst) {
+		return f, true
+	}
+	f, ok := s.flows[Match{Addr: dst, Family: m.Family}]
+	return f, ok
+}
+
+func (s *Switch) servesNodePorts(f corev1.IPFamily, a netip.Addr) bool {
+	serve := s.nodePorts[f]
+	ordinary := !a.IsLoopback() && !a.IsLinkLocalUnicast()
+	return slices.Contains(serve.Addrs, a) || inAny(serve.Prefixes, a) ||
+		serve.Any && ordinary && slices.Contains(s.node.Node.Addresses, a)
+}
+
+// apply does what a flow says for the origin of a packet.
+func (s *Switch) apply(f Flow, t *plan.Trace) {
+	action := f.Frontend.Actions[t.Origin]
+	t.Verdict, t.Masquerade = action.Verdict, action.Masquerade
+	t.Endpoints = f.Port.Endpoints(action.Pool)
+	for _, e := range t.Endpoints {
+		switch addr := e.Addr.Addr(); {
+		case addr == t.Packet.Source && e.NodeName == s.node.Node.Name:
+			t.Hairpin = append(t.Hairpin, e)
+		case t.Origin != plan.FromNode && slices.Contains(s.node.Node.Addresses, addr):
+			t.Exempt = append(t.Exempt, e) // it ends on the node itself
+		}
+	}
+}
+
+func (s *Switch) origin(packet plan.Packet) plan.Origin {
+	isPods := func(pattern string) bool {
+		prefix, many := strings.CutSuffix(pattern, "*")
+		return packet.Interface == pattern || many && packet.Interface != "" && strings.HasPrefix(packet.Interface, prefix)
+	}
+	switch {
+	case inAny(s.node.Node.PodCIDRs, packet.Source), slices.ContainsFunc(s.node.PodInterfaces, isPods):
+		return plan.FromPod
+	case packet.Source.IsLoopback(), slices.Contains(s.node.Node.Addresses, packet.Source):
+		return plan.FromNode
+	default:
+		return plan.FromOutside
+	}
+}
+
+func inAny(ranges []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a) })
+}
