@@ -2,14 +2,17 @@ package proxy_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/vipkit/vipkit/backends/fake"
+	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy"
 	"github.com/vipkit/vipkit/proxy/plan"
+	"github.com/vipkit/vipkit/proxy/service"
 )
 
 // cluster returns n Services with 10 endpoints each.
@@ -90,4 +93,75 @@ func BenchmarkNoChange(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkLargeService is one endpoint of a Service with 5,000 in 50 slices replaced: trackers,
+// plan and delta, and a backend that does nothing.
+func BenchmarkLargeService(b *testing.B) {
+	const perSlice = 100
+	part := func(i, version int) *discoveryv1.EndpointSlice {
+		var ips []string
+		for e := range perSlice - 1 {
+			ips = append(ips, fmt.Sprintf("10.%d.%d.%d", 128+i, e/250, 1+e%250))
+		}
+		s := slice("big", append(ips, fmt.Sprintf("10.%d.9.%d", 128+i, version))...)
+		s.Name = fmt.Sprint("big-", i)
+		return s
+	}
+	var slices []*discoveryv1.EndpointSlice
+	for i := range 50 {
+		slices = append(slices, part(i, 1))
+	}
+	p := newBenchProxy(b, []*corev1.Service{svc("big", "10.96.0.1")}, slices)
+	versions := []*discoveryv1.EndpointSlice{part(7, 2), part(7, 1)}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		p.SetEndpointSlice(versions[i%2])
+		if err := p.Step(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLiveHeap loads Services with 10 endpoints each into trackers and a plan. What they
+// keep, once the API objects are gone, is live-MB.
+func BenchmarkLiveHeap(b *testing.B) {
+	for _, n := range []int{1_000, 10_000, 50_000} {
+		b.Run(fmt.Sprintf("services=%d", n), func(b *testing.B) {
+			var kept []any
+			before := liveHeap()
+			for b.Loop() {
+				kept = load(n)
+			}
+			b.ReportMetric((liveHeap()-before)/1e6, "live-MB")
+			runtime.KeepAlive(kept)
+		})
+	}
+}
+
+// load returns trackers and a plan of n Services.
+func load(n int) []any {
+	services, slices := cluster(n)
+	st := service.NewServiceChangeTracker(service.Options{})
+	et := endpoints.NewEndpointsChangeTracker(endpoints.Options{})
+	for i := range n {
+		st.Set(services[i])
+		et.Set(slices[i])
+	}
+	sc, ec := st.Pending(), et.Pending()
+	p, diff := plan.New(plan.Config{Node: node()}).Update(plan.Input{Services: sc.Services, Endpoints: ec.Sets})
+	cursor := &plan.Cursor{}
+	cursor.Note(diff)
+	cursor.Done(cursor.Delta(p), nil)
+	st.Acknowledge(sc)
+	et.Acknowledge(ec)
+	return []any{st, et, p, cursor}
+}
+
+func liveHeap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
 }

@@ -124,3 +124,26 @@ func BenchmarkConfigChange(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkDelta is a new plan with one endpoint changed, and the delta that leads to it.
+func BenchmarkDelta(b *testing.B) {
+	sizes(b, func(b *testing.B, n int) {
+		b.Helper()
+		p, diff := plan.New(benchConfig()).Update(cluster(n))
+		var c plan.Cursor
+		c.Note(diff)
+		c.Done(c.Delta(p), nil)
+		const i = 77
+		name := types.NamespacedName{Namespace: "ns77", Name: "svc77"}
+		versions := []*endpoints.Set{endpointsOf(i, endpointsPerService-1), endpointsOf(i, endpointsPerService)}
+		for turn := 0; b.Loop(); turn++ {
+			p, diff = p.Update(plan.Input{Endpoints: map[types.NamespacedName]*endpoints.Set{name: versions[turn%2]}})
+			c.Note(diff)
+			d := c.Delta(p)
+			if len(d.Changes) != 1 {
+				b.Fatalf("%d changes, want 1", len(d.Changes))
+			}
+			c.Done(d, nil)
+		}
+	})
+}
