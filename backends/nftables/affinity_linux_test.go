@@ -134,15 +134,23 @@ func TestAffinityPackets(t *testing.T) {
 		}
 		s.set(sticky, all...)
 	})
-	t.Run("#9 a restart keeps the clients and writes nothing", func(t *testing.T) {
+	t.Run("#9 a restart keeps clients and connections and writes nothing", func(t *testing.T) {
 		s.tb = t
 		was := s.wantStuck(client1, viaClusterIP)
+		conn, _, err := s.lab.Open(netlab.Probe{From: "client", Source: addr(client1), Destination: addrPort(viaLoadBalancer), Protocol: corev1.ProtocolTCP})
+		if err != nil || conn == nil {
+			t.Fatalf("open a connection: %v", err)
+		}
+		defer conn.Close()
 		s.b = newBackend(t, Options{})
 		r := record(s.b)
 		s.cursor.Reset()
 		s.within(s.lab, s.b, plan.Input{})
 		for _, line := range r.written() {
 			t.Errorf("wrote %s", line)
+		}
+		if err := conn.Ping(10 * time.Second); err != nil {
+			t.Errorf("a connection that was open before the restart: %v", err)
 		}
 		if now := s.wantStuck(client1, viaClusterIP); now != was {
 			t.Errorf("moved from %s to %s", was, now)
