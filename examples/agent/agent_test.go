@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -126,96 +123,4 @@ func TestTableName(t *testing.T) {
 	if got := nft(t, lab, "list", "tables"); got != "" {
 		t.Errorf("tables %q", got)
 	}
-}
-
-// get asks a server on the node.
-func get(t *testing.T, lab *netlab.Lab, url string) (code int, header http.Header, body string) {
-	t.Helper()
-	onNode(t, lab, func() error {
-		// curl runs in the namespace of the node, a client of our own might not.
-		out, err := exec.Command("curl", "-s", "-i", "--max-time", "5", url).Output()
-		if err != nil {
-			return fmt.Errorf("curl %s: %w", url, err)
-		}
-		head, rest, _ := strings.Cut(string(out), "\r\n\r\n")
-		lines := strings.Split(head, "\r\n")
-		if _, err := fmt.Sscanf(lines[0], "HTTP/1.1 %d", &code); err != nil {
-			return fmt.Errorf("%s: %w", lines[0], err)
-		}
-		header, body = http.Header{}, rest
-		for _, line := range lines[1:] {
-			k, v, _ := strings.Cut(line, ": ")
-			header.Add(k, v)
-		}
-		return nil
-	})
-	return code, header, body
-}
-
-func TestHealthAndMetrics(t *testing.T) {
-	lab, dir := newLab(t), t.TempDir()
-	write(t, dir, "web.yaml", service("web", 10, "  type: LoadBalancer\n  externalTrafficPolicy: Local\n  healthCheckNodePort: 32000\n"+
-		"status: {loadBalancer: {ingress: [{ip: 198.51.100.10}]}}", podOne, podTwo, elsewhereIP))
-	write(t, dir, "far.yaml", service("far", 11, "  internalTrafficPolicy: Local", elsewhereIP))
-	write(t, dir, "node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n")
-	c := start(t, lab, args(dir, "-healthz-address", "127.0.0.1:10256", "-metrics-address", "127.0.0.1:10249")...)
-	c.next(t)
-
-	code, header, body := get(t, lab, "http://"+nodeIP+":32000/any")
-	if code != http.StatusOK || header.Get("X-Load-Balancing-Endpoint-Weight") != "2" || !strings.Contains(body, `"localEndpoints": 2`) {
-		t.Errorf("health-check port: %d %v %s", code, header, body)
-	}
-	for _, path := range []string{":10256/healthz", ":10256/livez", ":10249/healthz", ":10249/livez"} {
-		if code, header, body = get(t, lab, "http://127.0.0.1"+path); code != http.StatusOK ||
-			header.Get("Content-Type") != "application/json" || !strings.Contains(body, `"healthy":true`) {
-			t.Errorf("%s: %d %v %s", path, code, header, body)
-		}
-	}
-	if _, _, body = get(t, lab, "http://127.0.0.1:10249/proxyMode"); body != "nftables" {
-		t.Errorf("proxyMode %q", body)
-	}
-	_, _, body = get(t, lab, "http://127.0.0.1:10249/metrics")
-	for _, want := range []string{
-		"kubeproxy_sync_proxy_rules_duration_seconds_count 1",
-		"kubeproxy_sync_full_proxy_rules_duration_seconds_count 1",
-		"kubeproxy_sync_proxy_rules_service_changes_total 2",
-		"kubeproxy_sync_proxy_rules_endpoint_changes_total 2",
-		"kubeproxy_sync_proxy_rules_endpoint_changes_pending 0",
-		`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="internal"} 2`,
-		`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 0`,
-		`kubeproxy_proxy_healthz_total{code="200"} 2`,
-		`vipkit_service_ports{ip_family="IPv4"} 4`,
-	} {
-		if !strings.Contains(body, "\n"+want+"\n") {
-			t.Errorf("/metrics has no line %q:\n%s", want, body)
-		}
-	}
-
-	// A node that is about to go gets no new connections, and its proxy stays.
-	write(t, dir, "node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"+
-		"spec: {taints: [{key: ToBeDeletedByClusterAutoscaler, effect: NoSchedule}]}\n")
-	eventually(t, func() bool {
-		code, _, body = get(t, lab, "http://127.0.0.1:10256/healthz")
-		return code == http.StatusServiceUnavailable
-	}, func() string { return fmt.Sprintf("/healthz of a node with the taint: %d", code) })
-	if !strings.Contains(body, `"nodeEligible":false`) || !strings.Contains(body, `"healthy":true`) {
-		t.Errorf("/healthz of a node with the taint: %s", body)
-	}
-	if code, _, _ = get(t, lab, "http://127.0.0.1:10256/livez"); code != http.StatusOK {
-		t.Errorf("/livez of a node with the taint: %d", code)
-	}
-}
-
-// curlFrom asks from a host and returns what comes, nothing if it fails.
-func curlFrom(t *testing.T, lab *netlab.Lab, host string, args ...string) (out string) {
-	t.Helper()
-	err := lab.Namespace(host).Do(func() error {
-		data, _ := exec.Command("curl", append([]string{"-s", "--max-time", "5"}, args...)...).Output()
-		out = string(data)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }

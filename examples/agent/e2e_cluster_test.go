@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -33,9 +31,10 @@ const (
 // writes their objects.
 type realCluster struct {
 	kubernetes.Interface
-	lab *netlab.Lab
-	dir string // state of the control plane
-	bin string
+	lab  *netlab.Lab
+	dir  string // state of the control plane
+	bin  string
+	pods map[string]int // by address
 }
 
 // newRealCluster starts the control plane with the programs in the folder that VIPKIT_E2E
@@ -47,7 +46,7 @@ func newRealCluster(t *testing.T) *realCluster {
 		t.Skip("VIPKIT_E2E names no folder with a control plane")
 	}
 	lab := newLab(t, netlab.Host{Name: controlHost, Interface: "eth2", Addresses: addrs(controlIP)})
-	c := &realCluster{lab: lab, dir: t.TempDir(), bin: bin}
+	c := &realCluster{lab: lab, dir: t.TempDir(), bin: bin, pods: map[string]int{}}
 	c.controlPlane(t, "start")
 	t.Cleanup(func() {
 		if out, err := exec.Command("e2e/control-plane", "stop", c.dir).CombinedOutput(); err != nil {
@@ -59,14 +58,7 @@ func newRealCluster(t *testing.T) *realCluster {
 		t.Fatal(err)
 	}
 	config.QPS, config.Burst = 100, 100
-	// The socket belongs to the namespace in which it is made.
-	config.Dial = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		err = lab.Namespace(controlHost).Do(func() error {
-			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
-			return err
-		})
-		return conn, err
-	}
+	config.Dial = dialIn(lab, controlHost)
 	if c.Interface, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
@@ -148,139 +140,44 @@ func (c *realCluster) apply(t *testing.T, kind, doc string) {
 	}
 }
 
-// agentConfig writes a kubeconfig of the agent's ServiceAccount and returns its path.
-func (c *realCluster) agentConfig(t *testing.T) string {
+// agentCommand returns what a kubelet would start on the node for the DaemonSet, and its
+// environment. What is marked with "set:" is set for the lab.
+func (c *realCluster) agentCommand(t *testing.T, node string) (command, env []string) {
 	t.Helper()
-	token, err := c.CoreV1().ServiceAccounts(metav1.NamespaceSystem).CreateToken(t.Context(), "vipkit-agent",
+	pod := daemonSet(t).Spec.Template.Spec
+	container := pod.Containers[0]
+	command = container.Args
+	for _, v := range container.Env {
+		switch {
+		case v.Name == "KUBERNETES_SERVICE_HOST":
+			v.Value = controlIP
+		case v.ValueFrom != nil && v.ValueFrom.FieldRef.FieldPath == "spec.nodeName":
+			v.Value = node
+		}
+		for i, arg := range command {
+			command[i] = strings.ReplaceAll(arg, "$("+v.Name+")", v.Value)
+		}
+		env = append(env, v.Name+"="+v.Value)
+	}
+	command = append([]string{os.Args[0]}, command...)
+	return contained(t, container, c.serviceAccount(t, pod.ServiceAccountName), command...), env
+}
+
+// serviceAccount returns a folder with what a kubelet mounts for a ServiceAccount.
+func (c *realCluster) serviceAccount(t *testing.T, name string) string {
+	t.Helper()
+	token, err := c.CoreV1().ServiceAccounts(metav1.NamespaceSystem).CreateToken(t.Context(), name,
 		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "https://%s:6443", insecure-skip-tls-verify: true}}]
-users: [{name: u, user: {token: %q}}]
-contexts: [{name: c, context: {cluster: c, user: u}}]
-current-context: c
-`, controlIP, token.Status.Token)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	// The API server signed its certificate itself.
+	ca, err := os.ReadFile(filepath.Join(c.dir, "certs", "apiserver.crt"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return path
-}
-
-// addNode makes a Node with the address in a zone.
-func (c *realCluster) addNode(t *testing.T, name, ip, zone string) {
-	t.Helper()
-	n := create(t, c.CoreV1().Nodes().Create, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}},
-	})
-	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	if _, err := c.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// addPod makes a running, ready Pod of an app at an address of the lab. It has a
-// finalizer: when it is deleted it terminates until release.
-func (c *realCluster) addPod(t *testing.T, app, ip string) {
-	t.Helper()
-	node := "node-1"
-	if ip == elsewhereIP {
-		node = "node-2"
-	}
-	p := create(t, c.CoreV1().Pods(metav1.NamespaceDefault).Create, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: podName(app, ip), Labels: map[string]string{"app": app}, Finalizers: []string{"vipkit.example/test"}},
-		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
-	})
-	p.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-	}
-	if _, err := c.CoreV1().Pods(metav1.NamespaceDefault).UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func podName(app, ip string) string { return app + "-" + strings.ReplaceAll(ip, ".", "-") }
-
-// terminate begins the end of a Pod: it still serves.
-func (c *realCluster) terminate(t *testing.T, app, ip string) {
-	t.Helper()
-	if err := c.CoreV1().Pods(metav1.NamespaceDefault).Delete(t.Context(), podName(app, ip), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// release lets a Pod that terminates go.
-func (c *realCluster) release(t *testing.T, app, ip string) {
-	t.Helper()
-	pods := c.CoreV1().Pods(metav1.NamespaceDefault)
-	eventually(t, func() bool {
-		p, err := pods.Get(t.Context(), podName(app, ip), metav1.GetOptions{})
-		if err != nil {
-			return false
-		}
-		p.Finalizers = nil
-		_, err = pods.Update(t.Context(), p, metav1.UpdateOptions{})
-		return err == nil
-	}, func() string { return "the Pod cannot be released" })
-	zero := int64(0)
-	// A Pod with a node waits for a kubelet to end it: there is none.
-	_ = pods.Delete(t.Context(), podName(app, ip), metav1.DeleteOptions{GracePeriodSeconds: &zero})
-}
-
-// addService makes a Service of an app with port 80.
-func (c *realCluster) addService(t *testing.T, app string, change func(*corev1.ServiceSpec)) *corev1.Service {
-	t.Helper()
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: app},
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"app": app},
-			Ports:    []corev1.ServicePort{{Port: 80}},
-		},
-	}
-	svc.Spec.Ports[0].TargetPort.IntVal = 8080
-	if change != nil {
-		change(&svc.Spec)
-	}
-	return create(t, c.CoreV1().Services(metav1.NamespaceDefault).Create, svc)
-}
-
-// traffic dials again and again in the background, and counts.
-type traffic struct {
-	stop chan struct{}
-	done chan struct{}
-
-	requests, failures int // valid when done
-	last               string
-}
-
-func (c *realCluster) traffic(t *testing.T, from, to string) *traffic {
-	t.Helper()
-	tr := &traffic{stop: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(tr.done)
-		for !isClosed(tr.stop) {
-			got := dialQuietly(c.lab, from, to, 2*time.Second)
-			tr.requests++
-			if net.ParseIP(got) == nil {
-				tr.failures++
-				tr.last = got
-			}
-		}
-	}()
-	t.Cleanup(func() { tr.end() })
-	return tr
-}
-
-// end stops the traffic and returns its counts.
-func (tr *traffic) end() (requests, failures int) {
-	if !isClosed(tr.stop) {
-		close(tr.stop)
-	}
-	<-tr.done
-	return tr.requests, tr.failures
+	dir := t.TempDir()
+	write(t, dir, "token", token.Status.Token)
+	write(t, dir, "ca.crt", string(ca))
+	return dir
 }

@@ -2,18 +2,14 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -21,279 +17,257 @@ import (
 	"github.com/vipkit/vipkit/backends/backendtest/netlab"
 )
 
-// tables returns what our tables say, without counters and in an order that does not
+// A dataPlane is a backend with what these tests know of it.
+type dataPlane struct {
+	backend string
+	writers []string // the programs that write
+	dump    func(*testing.T, *netlab.Lab) string
+}
+
+func dataPlanes() []dataPlane {
+	return []dataPlane{
+		{backendNFTables, []string{"nft"}, tables},
+		{backendIPTables, []string{"iptables-restore", "ip6tables-restore"}, chains},
+	}
+}
+
+// args are the flags for this backend.
+func (p dataPlane) args(dir string, more ...string) []string {
+	return args(dir, append([]string{"-backend", p.backend}, more...)...)
+}
+
+// fresh returns what an empty node gets from a folder.
+func (p dataPlane) fresh(t *testing.T, dir string) string {
+	t.Helper()
+	lab := newLab(t)
+	if code, r := onceHere(t, lab, p.args(dir)...); code != exitOK {
+		t.Fatalf("fresh node: code %d, round %+v", code, r)
+	}
+	return p.dump(t, lab)
+}
+
+// tables returns what our nftables say, without counters and in an order that does not
 // depend on when it was added. In which slot of its pool an endpoint is depends on the
 // past and does not matter, and chains without rules are left over until the kernel
 // lets them be deleted.
 func tables(t *testing.T, lab *netlab.Lab) string {
 	t.Helper()
-	slot := regexp.MustCompile(`( \. \d+ \. )\d+( : \d)`)
+	slot := regexp.MustCompile(` \. \d{1,4} : (\d)`)
+	localSlot := regexp.MustCompile(` \. \d{5,} : (\d)`)
+	affinitySlot := regexp.MustCompile(`^\d+ : goto`)
 	empty := regexp.MustCompile(`\tchain affinity-\S+ \{\n\t\}\n`)
 	var lines []string
 	for _, family := range []string{"ip", "ip6"} {
 		text := empty.ReplaceAllString(nft(t, lab, "-s", "list", "table", family, "vipkit"), "")
-		for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == ',' }) {
-			line = strings.TrimPrefix(strings.TrimSpace(line), "elements = {")
-			if line = strings.Trim(line, " \t{}"); line != "" {
-				lines = append(lines, slot.ReplaceAllString(line, "${1}slot$2"))
-			}
+		for _, line := range statements(text) {
+			line = localSlot.ReplaceAllString(line, " . local : $1")
+			line = affinitySlot.ReplaceAllString(line, "slot : goto")
+			lines = append(lines, slot.ReplaceAllString(line, " . cluster : $1"))
 		}
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
 
-// fresh returns the tables that an empty node gets from a folder.
-func fresh(t *testing.T, dir string) string {
-	t.Helper()
-	lab := newLab(t)
-	if code, r := once(t, lab, args(dir)...); code != exitOK {
-		t.Fatalf("fresh node: code %d, round %+v", code, r)
+// statements splits what nft lists into rules, elements and the heads of chains and maps.
+func statements(text string) (lines []string) {
+	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == ',' }) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "elements = {")
+		if line = strings.Trim(line, " \t{}"); line != "" {
+			lines = append(lines, line)
+		}
 	}
-	return tables(t, lab)
+	return lines
+}
+
+// chains returns what our iptables chains say, without counters.
+func chains(t *testing.T, lab *netlab.Lab) string {
+	t.Helper()
+	counters := regexp.MustCompile(` \[\d+:\d+\]`)
+	var lines []string
+	for _, family := range []string{"iptables", "ip6tables"} {
+		for _, table := range []string{"nat", "filter"} {
+			for line := range strings.Lines(onNodeRun(t, lab, family+"-save", "-t", table)) {
+				if strings.Contains(line, "VIPKIT") {
+					lines = append(lines, family+" "+table+" "+counters.ReplaceAllString(strings.TrimSpace(line), ""))
+				}
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// open opens a connection that a test keeps.
+func open(t *testing.T, lab *netlab.Lab, to string, proto corev1.Protocol) *netlab.Conn {
+	t.Helper()
+	conn, res, err := lab.Open(netlab.Probe{From: "pod", Destination: netip.MustParseAddrPort(to), Protocol: proto})
+	if err != nil || conn == nil {
+		t.Fatalf("open %s: %s, %v", to, res.Outcome, err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 func TestRepair(t *testing.T) {
-	lab, dir := newLab(t), t.TempDir()
+	nftables, iptables := dataPlanes()[0], dataPlanes()[1]
+	tests := []struct {
+		name  string
+		plane dataPlane
+		do    []string // commands
+	}{
+		{"table flushed", nftables, []string{"nft flush table ip vipkit"}},
+		{"table deleted", nftables, []string{"nft delete table ip vipkit"}},
+		{"both tables deleted", nftables, []string{"nft delete table ip vipkit", "nft delete table ip6 vipkit"}},
+		{"everything flushed", nftables, []string{"nft flush ruleset"}},
+		{"one frontend deleted", nftables, []string{"nft delete element ip vipkit service-ips { 10.96.0.10 . tcp . 80 }"}},
+		{"one endpoint deleted", nftables, []string{"nft delete element ip vipkit endpoints-tcp { 10.96.0.10 . 80 . 0 }"}},
+		{"map flushed", nftables, []string{"nft flush map ip vipkit service-ips"}},
+		{"everything flushed", iptables, []string{"iptables -t nat -F", "iptables -F", "iptables -t nat -X", "iptables -X"}},
+		{"one jump deleted", iptables, []string{"iptables -t nat -D PREROUTING 1"}},
+	}
+	dir := t.TempDir()
 	write(t, dir, "web.yaml", service("web", 10, "", podOne))
 	write(t, dir, "api.yaml", service("api", 11, "", podTwo))
-	start(t, lab, args(dir, "-check", "50ms")...)
-	expect(t, lab, clusterIP(10), podOne)
-	want := fresh(t, dir)
-	conn, _, err := lab.Open(netlab.Probe{
-		From: "pod", Destination: netip.MustParseAddrPort(clusterIP(10)), Protocol: corev1.ProtocolTCP,
-	})
-	if err != nil || conn == nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		name string
-		do   [][]string
-	}{
-		{"table flushed", [][]string{{"flush", "table", "ip", "vipkit"}}},
-		{"table deleted", [][]string{{"delete", "table", "ip", "vipkit"}}},
-		{"both tables deleted", [][]string{{"delete", "table", "ip", "vipkit"}, {"delete", "table", "ip6", "vipkit"}}},
-		{"everything flushed", [][]string{{"flush", "ruleset"}}},
-		{"one frontend deleted", [][]string{{"delete", "element", "ip", "vipkit", "service-ips", "{", clusterElement(10), "}"}}},
-		{"map flushed", [][]string{{"flush", "map", "ip", "vipkit", "service-ips"}}},
-	}
-	for _, tt := range tests {
-		t.Run("#65 "+tt.name, func(t *testing.T) {
-			for _, command := range tt.do {
-				nft(t, lab, command...)
-			}
-			eventually(t, func() bool { return hasTables(t, lab) && tables(t, lab) == want },
-				func() string { return "the tables are not what they were" })
-			if err := conn.Ping(patience); err != nil {
-				t.Errorf("the open connection: %v", err)
+	for _, plane := range dataPlanes() {
+		t.Run(plane.backend, func(t *testing.T) {
+			lab := newLab(t)
+			start(t, lab, plane.args(dir, "-check", "50ms")...)
+			expect(t, lab, clusterIP(10), podOne)
+			want := plane.fresh(t, dir)
+			conn := open(t, lab, clusterIP(10), corev1.ProtocolTCP)
+			for _, tt := range tests {
+				if tt.plane.backend != plane.backend {
+					continue
+				}
+				t.Run("#65 "+tt.name, func(t *testing.T) {
+					for _, command := range tt.do {
+						onNodeRun(t, lab, strings.Fields(command)...)
+					}
+					eventually(t, func() bool { return isThere(t, lab, plane) && plane.dump(t, lab) == want },
+						func() string { return "it is not what it was:\n" + cmp.Diff(want, plane.dump(t, lab)) })
+					if err := conn.Ping(patience); err != nil {
+						t.Errorf("the open connection: %v", err)
+					}
+				})
 			}
 		})
 	}
 }
 
-func clusterElement(n int) string { return fmt.Sprintf("10.96.0.%d . tcp . 80", n) }
-
-func hasTables(t *testing.T, lab *netlab.Lab) bool {
+// isThere reports whether there is something to dump.
+func isThere(t *testing.T, lab *netlab.Lab, plane dataPlane) bool {
 	t.Helper()
+	if plane.backend != backendNFTables {
+		return true
+	}
 	list := nft(t, lab, "list", "tables")
 	return strings.Contains(list, "table ip vipkit\n") && strings.Contains(list, "table ip6 vipkit\n")
 }
 
-// failingNFT puts a program nft in front of the real one that fails at its n-th call that is
-// not only a question, before or after the real one did its work. The file it returns exists when that has happened.
-func failingNFT(t *testing.T, n int, after bool) (happened string) {
+// A fault is what happens when a program is about to write.
+type fault struct {
+	name string
+	late bool // it writes before
+	kill bool // the agent is killed; otherwise the program fails
+}
+
+func faults() []fault {
+	return []fault{
+		{name: "fails"},
+		{name: "fails although it wrote", late: true},
+		{name: "the agent is killed before", kill: true},
+		{name: "the agent is killed after", late: true, kill: true},
+	}
+}
+
+// at puts programs in front of the real ones that let the fault happen when the n-th call which
+// is not only a question comes. The file it returns exists when that has happened.
+func (f fault) at(t *testing.T, n int, programs []string) (happened string) {
 	t.Helper()
 	dir := t.TempDir()
-	nft, err := exec.LookPath("nft")
-	if err != nil {
-		t.Skip(err)
-	}
-	script := fmt.Sprintf(`#!/bin/bash
-case " $* " in *" -c "*) exec %[4]s "$@" ;; esac
+	for _, name := range programs {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Skip(err)
+		}
+		script := fmt.Sprintf(`#!/bin/bash
+case " $* " in *" -c "* | *" --test "* | *" --version "*) exec %[5]s "$@" ;; esac
 echo >>%[1]s/calls
-if [ "$(wc -l <%[1]s/calls)" = %[2]d ]; then
-	touch %[1]s/happened
-	if %[3]t; then %[4]s "$@"; fi
-	echo "Error: told to fail" >&2
-	exit 1
-fi
-exec %[4]s "$@"
-`, dir, n, after, nft)
-	if err := os.WriteFile(filepath.Join(dir, "nft"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
+[ "$(wc -l <%[1]s/calls)" = %[2]d ] || exec %[5]s "$@"
+touch %[1]s/happened
+! %[3]t || %[5]s "$@"
+! %[4]t || kill -9 $PPID
+echo "Error: told to fail" >&2
+exit 1
+`, dir, n, f.late, f.kill, path)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return filepath.Join(dir, "happened")
 }
 
-// TestFailAtStep lets each call of nft fail once, in a round that changes several
-// Services, and wants one good round to lead to what a fresh node gets.
-func TestFailAtStep(t *testing.T) {
+// TestFaultAtStep lets each write fail once, or kills the agent before or after it, in a round
+// that changes several Services. It wants one good round to lead to what a fresh node gets, a
+// later one to write nothing, and a connection to an endpoint that stays to live on.
+func TestFaultAtStep(t *testing.T) {
 	before, after := t.TempDir(), t.TempDir()
 	write(t, before, "web.yaml", service("web", 10, "", podOne, podTwo))
 	write(t, before, "api.yaml", service("api", 11, "  sessionAffinity: ClientIP", podTwo))
 	write(t, after, "web.yaml", service("web", 10, "", podThree))
 	write(t, after, "new.yaml", service("new", 12, "", podOne))
-	want := fresh(t, after)
-	lab := newLab(t)
-	path := os.Getenv("PATH")
-	for n := 1; ; n++ {
-		for _, late := range []bool{false, true} {
-			t.Setenv("PATH", path)
-			if code, _ := once(t, lab, args(before)...); code != exitOK {
-				t.Fatalf("code %d", code)
+	for _, dir := range []string{before, after} {
+		write(t, dir, "stays.yaml", service("stays", 13, "", podOne))
+	}
+	for _, plane := range dataPlanes() {
+		want := plane.fresh(t, after)
+		lab := newLab(t)
+		for _, f := range faults() {
+			if plane.backend == backendIPTables && f.late != f.kill {
+				continue // its own tests have all of them
 			}
-			happened := failingNFT(t, n, late)
-			once(t, lab, args(after)...)
-			t.Setenv("PATH", path)
-			if _, err := os.Stat(happened); err != nil {
-				if n == 1 {
-					t.Fatal("nft was not called")
+			t.Run(plane.backend+", "+f.name, func(t *testing.T) {
+				good := func(dir string) round {
+					t.Helper()
+					code, r := onceHere(t, lab, plane.args(dir)...)
+					if code != exitOK {
+						t.Fatalf("code %d", code)
+					}
+					return r
 				}
-				return
-			}
-			if code, _ := once(t, lab, args(after)...); code != exitOK {
-				t.Fatalf("call %d failed (late %t): code %d afterwards", n, late, code)
-			}
-			if diff := cmp.Diff(want, tables(t, lab)); diff != "" {
-				t.Errorf("call %d failed (late %t): tables (-want +got):\n%s", n, late, diff)
-			}
+				path := os.Getenv("PATH")
+				good(before)
+				conn := open(t, lab, clusterIP(13), corev1.ProtocolTCP)
+				for n := 1; ; n++ {
+					t.Setenv("PATH", path)
+					good(before)
+					happened := f.at(t, n, plane.writers)
+					if f.kill {
+						once(t, lab, plane.args(after)...)
+					} else {
+						onceHere(t, lab, plane.args(after)...)
+					}
+					t.Setenv("PATH", path)
+					if _, err := os.Stat(happened); err != nil {
+						if n == 1 {
+							t.Fatal("nothing was written")
+						}
+						return
+					}
+					good(after)
+					if diff := cmp.Diff(want, plane.dump(t, lab)); diff != "" {
+						t.Errorf("write %d: the next round leads to (-want +got):\n%s", n, diff)
+					}
+					good(after) // deletes chains that the one before emptied
+					if r := good(after); r.statements != 0 {
+						t.Errorf("write %d: nothing differs, and %+v", n, r)
+					}
+					if err := conn.Ping(patience); err != nil {
+						t.Fatalf("write %d: the open connection: %v", n, err)
+					}
+				}
+			})
 		}
-	}
-}
-
-// kills is how often TestKill kills the agent.
-func kills(t *testing.T) int {
-	t.Helper()
-	n, err := strconv.Atoi(os.Getenv("VIPKIT_KILLS"))
-	if err != nil {
-		return 5
-	}
-	return n
-}
-
-// TestKill kills the agent at any time while Services change. Each start writes only what
-// differs, and an open connection to an endpoint that stays never breaks.
-func TestKill(t *testing.T) {
-	const services = 30
-	lab, dir := newLab(t), t.TempDir()
-	rng := rand.New(rand.NewPCG(1, 2))
-	change := func(n int) {
-		pods := []string{podOne, podTwo, podThree, elsewhereIP}
-		rng.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-		write(t, dir, fmt.Sprintf("s%d.yaml", n), service(fmt.Sprint("s", n), n, "", pods[:rng.IntN(len(pods)+1)]...))
-	}
-	write(t, dir, "stays.yaml", service("stays", 200, "", podOne))
-	for n := range services {
-		change(n + 1)
-	}
-	code, cold := once(t, lab, args(dir)...)
-	if code != exitOK {
-		t.Fatalf("code %d", code)
-	}
-	conn, _, err := lab.Open(netlab.Probe{
-		From: "pod", Destination: netip.MustParseAddrPort(clusterIP(200)), Protocol: corev1.ProtocolTCP,
-	})
-	if err != nil || conn == nil {
-		t.Fatal(err)
-	}
-	most := 0
-	for i := range kills(t) {
-		c := start(t, lab, args(dir)...)
-		r := c.next(t)
-		most = max(most, r.statements)
-		if !r.full || r.failed > 0 {
-			t.Errorf("start %d: round %+v", i, r)
-		}
-		for range 3 {
-			change(rng.IntN(services) + 1)
-		}
-		// Somewhere between "not seen yet" and "long done".
-		<-time.After(time.Duration(rng.IntN(600)) * time.Millisecond)
-		c.signal(t, syscall.SIGKILL)
-		<-c.ended
-		if err := conn.Ping(patience); err != nil {
-			t.Fatalf("kill %d: the open connection: %v", i, err)
-		}
-	}
-	// Three Services, each with at most four endpoints before and after in two protocols.
-	const limit = 3 * 2 * 2 * (2*4 + 2)
-	if most > limit || cold.statements < 5*limit {
-		t.Errorf("a restart wrote up to %d statements, want at most %d (a cold start wrote %d)", most, limit, cold.statements)
-	}
-	if code, _ := once(t, lab, args(dir)...); code != exitOK {
-		t.Errorf("code %d", code)
-	}
-	if code, r := once(t, lab, args(dir)...); code != exitOK || r.statements != 0 {
-		t.Errorf("nothing differs: code %d, round %+v", code, r)
-	}
-	if diff := cmp.Diff(fresh(t, dir), tables(t, lab)); diff != "" {
-		t.Errorf("tables after all kills (-want +got):\n%s", diff)
-	}
-	t.Logf("%d kills, a cold start wrote %d statements, a restart at most %d", kills(t), cold.statements, most)
-}
-
-// TestStaleFlowsAfterRestart restarts without a change, which leaves a UDP flow alone, and
-// lets its endpoint go while no agent runs: the client, which uses one socket, must not
-// be sent there for ever.
-func TestStaleFlowsAfterRestart(t *testing.T) {
-	lab, dir := newLab(t), t.TempDir()
-	flows := func() string {
-		var out []byte
-		onNode(t, lab, func() (err error) {
-			out, err = exec.Command("conntrack", "-L", "-p", "udp", "--orig-dst", "10.96.0.10").Output()
-			return err
-		})
-		return string(out)
-	}
-	write(t, dir, "web.yaml", service("web", 10, "", podOne))
-	if code, _ := once(t, lab, args(dir)...); code != exitOK {
-		t.Fatalf("code %d", code)
-	}
-	conn, _, err := lab.Open(netlab.Probe{
-		From: "pod", Destination: netip.MustParseAddrPort(clusterIP(10)), Protocol: corev1.ProtocolUDP,
-	})
-	if err != nil || conn == nil {
-		t.Fatal(err)
-	}
-	if got := flows(); !strings.Contains(got, "src="+podOne+" ") {
-		t.Fatalf("flows before: %s", got)
-	}
-	if code, _ := once(t, lab, args(dir)...); code != exitOK {
-		t.Fatalf("code %d", code)
-	}
-	if got := flows(); !strings.Contains(got, "src="+podOne+" ") {
-		t.Errorf("#33 a restart removed a healthy flow: %s", got)
-	}
-	write(t, dir, "web.yaml", service("web", 10, "", podTwo))
-	if code, _ := once(t, lab, args(dir)...); code != exitOK {
-		t.Fatalf("code %d", code)
-	}
-	if err := conn.Ping(patience); err != nil {
-		t.Fatalf("ping: %v", err)
-	}
-	if got := flows(); strings.Contains(got, "src="+podOne+" ") || !strings.Contains(got, "src="+podTwo+" ") {
-		t.Errorf("flows after the endpoint went: %s", got)
-	}
-}
-
-// TestLeastPrivilege runs the agent with nothing but what the manifest gives it.
-func TestLeastPrivilege(t *testing.T) {
-	if _, err := exec.LookPath("setpriv"); err != nil {
-		t.Skip(err)
-	}
-	lab, dir := newLab(t), t.TempDir()
-	write(t, dir, "web.yaml", service("web", 10, "", podOne))
-	const caps = "-all,+net_admin"
-	run := func(more ...string) int {
-		command := append([]string{"setpriv", "--bounding-set", caps, "--inh-caps", caps, "--no-new-privs", os.Args[0]}, args(dir, more...)...)
-		return startCommand(t, lab, command...).wait(t)
-	}
-	if code := run("-once"); code != exitOK {
-		t.Errorf("-once: code %d", code)
-	}
-	expect(t, lab, clusterIP(10), podOne)
-	if code := run("-cleanup"); code != exitOK {
-		t.Errorf("-cleanup: code %d", code)
 	}
 }

@@ -44,6 +44,8 @@ type sourceFlag struct {
 	kubeconfig string // "" in a cluster: the service account's
 }
 
+var errNoName = errors.New("-node-name is required")
+
 var errSource = errors.New("must be dir=PATH, kubeconfig or kubeconfig=PATH")
 
 // set reads the value of -source.
@@ -104,11 +106,14 @@ func (o *options) validate() error {
 	if err := checkBackend(o.backend); err != nil {
 		return fmt.Errorf("-backend: %w", err)
 	}
+	if _, err := newPlane(*o, nil); err != nil {
+		return fmt.Errorf("-table: %w", err)
+	}
 	if o.cleanup {
 		return nil
 	}
-	if err := o.node.Check(); err != nil {
-		return err
+	if o.name == "" {
+		return errNoName
 	}
 	if o.minSync < 0 {
 		return fmt.Errorf("-min-sync: %v is negative", o.minSync)

@@ -20,7 +20,9 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"no node", source, "-node"},
+		{"no node", source, "-node-name is required"},
+		{"a table no backend could have", append(append(node, source...), "-table", "a b"), "-table"},
+		{"a prefix that iptables could not have", []string{"-cleanup", "-backend", "iptables", "-table", "much-too-long-a-name"}, "-table"},
 		{"no source", node, "-source is required"},
 		{"unknown flag", []string{"-nodes", "a"}, "-nodes"},
 		{"argument", []string{"-cleanup", "now"}, `"now"`},

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,7 +44,8 @@ const (
 	podOne      = "10.244.1.1"
 	podTwo      = "10.244.1.2"
 	podThree    = "10.244.1.3"
-	elsewhereIP = "10.244.2.1"
+	elsewhereIP = "10.244.2.1" // on node-2
+	neighbourIP = "10.244.3.1" // on node-3
 	clientPodIP = "10.244.1.9"
 )
 
@@ -61,7 +64,7 @@ func newLab(t *testing.T, more ...netlab.Host) *netlab.Lab {
 		Uplink: "client",
 		Hosts: append([]netlab.Host{
 			{Name: "client", Interface: "eth0", Addresses: addrs(clientIP)},
-			{Name: "elsewhere", Interface: "eth1", Addresses: addrs("192.0.2.20", elsewhereIP)},
+			{Name: "elsewhere", Interface: "eth1", Addresses: addrs("192.0.2.20", elsewhereIP, neighbourIP)},
 			{Name: "one", Interface: "veth1", Addresses: addrs(podOne)},
 			{Name: "two", Interface: "veth2", Addresses: addrs(podTwo)},
 			{Name: "three", Interface: "veth3", Addresses: addrs(podThree)},
@@ -79,7 +82,7 @@ func newLab(t *testing.T, more ...netlab.Host) *netlab.Lab {
 			t.Error(err)
 		}
 	})
-	for _, ip := range []string{podOne, podTwo, podThree, elsewhereIP} {
+	for _, ip := range []string{podOne, podTwo, podThree, elsewhereIP, neighbourIP} {
 		for _, proto := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP} {
 			if err := lab.Serve(netip.AddrPortFrom(netip.MustParseAddr(ip), 8080), proto); err != nil {
 				t.Fatal(err)
@@ -97,18 +100,26 @@ func onNode(t *testing.T, lab *netlab.Lab, fn func() error) {
 	}
 }
 
-// nft returns what the command prints on the node.
-func nft(t *testing.T, lab *netlab.Lab, args ...string) string {
+// onNodeRun returns what a command prints on the node.
+func onNodeRun(t *testing.T, lab *netlab.Lab, command ...string) string {
 	t.Helper()
 	var out []byte
 	onNode(t, lab, func() (err error) {
-		out, err = exec.Command("nft", args...).CombinedOutput()
-		if err != nil {
-			err = fmt.Errorf("nft %s: %w: %s", args, err, out)
+		cmd := exec.Command(command[0], command[1:]...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if out, err = cmd.Output(); err != nil {
+			err = fmt.Errorf("%s: %w: %s", command, err, &stderr)
 		}
 		return err
 	})
 	return string(out)
+}
+
+// nft returns what nft prints on the node.
+func nft(t *testing.T, lab *netlab.Lab, args ...string) string {
+	t.Helper()
+	return onNodeRun(t, lab, append([]string{"nft"}, args...)...)
 }
 
 // A child is an agent in a process of its own.
@@ -138,14 +149,15 @@ func (c *child) text() string {
 // start runs an agent on the node and ends it with the test.
 func start(t *testing.T, lab *netlab.Lab, args ...string) *child {
 	t.Helper()
-	return startCommand(t, lab, append([]string{os.Args[0]}, args...)...)
+	return startCommand(t, lab, nil, append([]string{os.Args[0]}, args...)...)
 }
 
-func startCommand(t *testing.T, lab *netlab.Lab, args ...string) *child {
+// startCommand starts a program that becomes an agent, with more variables in its environment.
+func startCommand(t *testing.T, lab *netlab.Lab, env []string, args ...string) *child {
 	t.Helper()
 	c := &child{rounds: make(chan string, 10000), ended: make(chan struct{})}
 	c.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), args[0], args[1:]...)
-	c.cmd.Env = append(os.Environ(), asAgent+"=1")
+	c.cmd.Env = slices.Concat(os.Environ(), []string{asAgent + "=1"}, env)
 	c.cmd.Stderr = c
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
@@ -195,6 +207,19 @@ type round struct {
 	changes, statements, failed int
 }
 
+func parseRound(t *testing.T, line string) (r round) {
+	t.Helper()
+	var duration string
+	if _, err := fmt.Sscanf(line, "sync full=%t changes=%d statements=%d failed=%d duration=%s",
+		&r.full, &r.changes, &r.statements, &r.failed, &duration); err != nil {
+		t.Fatalf("line %q: %v", line, err)
+	}
+	if _, err := time.ParseDuration(duration); err != nil {
+		t.Fatalf("line %q: %v", line, err)
+	}
+	return r
+}
+
 // next returns the next line of standard output.
 func (c *child) next(t *testing.T) (r round) {
 	t.Helper()
@@ -204,18 +229,25 @@ func (c *child) next(t *testing.T) (r round) {
 			<-c.ended
 			t.Fatalf("the agent ended: %v", c.err)
 		}
-		var duration string
-		if _, err := fmt.Sscanf(line, "sync full=%t changes=%d statements=%d failed=%d duration=%s",
-			&r.full, &r.changes, &r.statements, &r.failed, &duration); err != nil {
-			t.Fatalf("line %q: %v", line, err)
-		}
-		if _, err := time.ParseDuration(duration); err != nil {
-			t.Fatalf("line %q: %v", line, err)
-		}
+		return parseRound(t, line)
 	case <-time.After(patience):
 		t.Fatal("no round")
+		return r
 	}
-	return r
+}
+
+// onceHere is once in the process of the test, which is faster.
+func onceHere(t *testing.T, lab *netlab.Lab, args ...string) (code int, r round) {
+	t.Helper()
+	var out bytes.Buffer
+	onNode(t, lab, func() error {
+		code = run(t.Context(), append(args, "-once"), streams{&out, io.Discard})
+		return nil
+	})
+	if out.Len() > 0 {
+		r = parseRound(t, out.String())
+	}
+	return code, r
 }
 
 // once runs an agent to its end and returns the exit code and its last round.

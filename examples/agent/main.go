@@ -54,13 +54,13 @@ func run(ctx context.Context, args []string, std streams) (code int) {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		_, _ = fmt.Fprintln(std.err, "agent:", err)
+		_, _ = fmt.Fprintf(std.err, "agent: %v\nagent -h tells of all flags.\n", err)
 		return exitUsage
 	}
 	logger := slog.New(slog.NewTextHandler(std.err, nil))
 	klog.SetSlogLogger(logger) // client-go's
 	if err := act(ctx, opts, std.out, logger); err != nil {
-		logger.Error("agent ends", "error", err)
+		logger.Error("agent ends", "error", oneLine(err))
 		return exitFailed
 	}
 	return exitOK

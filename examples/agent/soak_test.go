@@ -26,6 +26,7 @@ import (
 const (
 	soakServices = 2000
 	soakRate     = 250 // events a second that are aimed at
+	soakLeast    = 200 // events a second that must be reached
 	soakPhases   = 3   // each ends in quiescence
 	soakSample   = 200 // packets that are checked in quiescence
 	// soakHeap is how much the heap may grow from the first to the last quiescence.
@@ -40,6 +41,7 @@ type soak struct {
 	rng   *rand.Rand
 
 	events, checks, wrong int // during churn
+	took                  time.Duration
 	right                 int // packets in quiescence
 }
 
@@ -64,8 +66,12 @@ func TestSoak(t *testing.T) {
 		s.quiesce(t, phase+1)
 	}
 	last := heap()
-	t.Logf("%d events, %.0f a second; %d packets during churn, of which %d met rules that were about to change; %d of the packets afterwards were right",
-		s.events, float64(s.events)/duration.Seconds(), s.checks, s.wrong, s.right)
+	rate := float64(s.events) / s.took.Seconds()
+	t.Logf("%d events, %.0f a second; %d packets during churn, of which %d met rules that were about to change; %d of %d packets afterwards were right",
+		s.events, rate, s.checks, s.wrong, s.right, (soakPhases+1)*soakSample)
+	if rate < soakLeast {
+		t.Errorf("%.0f events a second, want %d: the machine is too slow", rate, soakLeast)
+	}
 	t.Logf("heap %d KiB after the start, %d KiB at the end", first>>10, last>>10)
 	if float64(last) > soakHeap*float64(first) {
 		t.Errorf("the heap grew from %d to %d bytes", first, last)
@@ -114,6 +120,14 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
+// soakProtocol is that of Service n's only port.
+func soakProtocol(n int) corev1.Protocol {
+	if n%4 == 0 {
+		return corev1.ProtocolUDP
+	}
+	return corev1.ProtocolTCP
+}
+
 // soakIP is the ClusterIP of Service n, soakVIP its load-balancer IP.
 func soakIP(n int) string  { return fmt.Sprintf("10.96.%d.%d", 1+n/250, 1+n%250) }
 func soakVIP(n int) string { return fmt.Sprintf("198.18.%d.%d", 1+n/250, 1+n%250) }
@@ -135,17 +149,23 @@ func (s *soak) change(t *testing.T, n int) {
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Service\nmetadata: {name: %s}\nspec:\n  type: %s\n  clusterIP: %s\n  ipFamilies: [IPv4]\n",
 		name, kind, soakIP(n))
 	fmt.Fprintf(&b, "  internalTrafficPolicy: %s\n", pick("Cluster", "Cluster", "Local"))
-	port := "{port: 80, protocol: TCP}"
+	fmt.Fprintf(&b, "  sessionAffinity: %s\n", pick("None", "None", "None", "ClientIP"))
+	port := fmt.Sprintf("port: 80, protocol: %s", soakProtocol(n))
 	if kind != "ClusterIP" {
-		fmt.Fprintf(&b, "  externalTrafficPolicy: %s\n", pick("Cluster", "Local"))
-		port = fmt.Sprintf("{port: 80, protocol: TCP, nodePort: %d}", 30000+n)
+		policy := pick("Cluster", "Local")
+		fmt.Fprintf(&b, "  externalTrafficPolicy: %s\n", policy)
+		if kind == "LoadBalancer" && policy == "Local" {
+			fmt.Fprintf(&b, "  healthCheckNodePort: %d\n", 5000+n)
+		}
+		port += fmt.Sprintf(", nodePort: %d", 30000+n)
 	}
-	fmt.Fprintf(&b, "  ports: [%s]\n", port)
+	fmt.Fprintf(&b, "  ports: [{%s}]\n", port)
 	if kind == "LoadBalancer" {
+		fmt.Fprintf(&b, "  loadBalancerSourceRanges: [%s]\n", pick("", "192.0.2.0/28", "203.0.113.0/24"))
 		fmt.Fprintf(&b, "status: {loadBalancer: {ingress: [{ip: %s}]}}\n", soakVIP(n))
 	}
 	fmt.Fprintf(&b, "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: %[1]s-1, labels: {kubernetes.io/service-name: %[1]s}}\n"+
-		"addressType: IPv4\nports: [{name: '', port: 8080, protocol: TCP}]\nendpoints:", name)
+		"addressType: IPv4\nports: [{name: '', port: 8080, protocol: %[2]s}]\nendpoints:", name, soakProtocol(n))
 	hints, none := s.rng.IntN(2) == 0, true
 	for _, e := range []struct{ ip, node string }{{podOne, "node-1"}, {podTwo, "node-1"}, {podThree, "node-1"}, {elsewhereIP, "node-2"}} {
 		if s.rng.IntN(2) == 0 {
@@ -191,13 +211,15 @@ func (s *soak) churn(t *testing.T, duration time.Duration) {
 		}
 		if n%2 == 0 {
 			s.checks++
-			if s.differs(t, s.agent.proxy.Plan(), s.packet()) != "" {
+			p := s.agent.proxy.Plan()
+			if s.differs(t, p, s.packet(p)) != "" {
 				s.wrong++ // the rules follow the plan, and the packet is faster
 			}
 		}
 		<-ticker.C
 	}
 	s.events += done
+	s.took += time.Since(began)
 }
 
 // quiesce waits until the agent has done everything and checks a sample of packets.
@@ -213,7 +235,7 @@ func (s *soak) quiesce(t *testing.T, phase int) {
 	expect(t, s.lab, ip+":80", podOne)
 	want = s.cold(t)
 	for range soakSample {
-		if wrong := s.differs(t, want, s.packet()); wrong != "" {
+		if wrong := s.differs(t, want, s.packet(want)); wrong != "" {
 			t.Errorf("phase %d: %s", phase, wrong)
 			continue
 		}
@@ -242,31 +264,38 @@ func (s *soak) cold(t *testing.T) *plan.Plan {
 	return p.Plan()
 }
 
-// packet is one from anywhere to any frontend.
-func (s *soak) packet() netlab.Probe {
-	n := s.rng.IntN(soakServices)
-	to := []string{soakIP(n) + ":80", soakVIP(n) + ":80", fmt.Sprintf("%s:%d", nodeIP, 30000+n)}[s.rng.IntN(3)]
-	return netlab.Probe{
-		From:        []string{"pod", "client", netlab.NodeName, "one"}[s.rng.IntN(4)],
-		Destination: netip.MustParseAddrPort(to),
-		Protocol:    corev1.ProtocolTCP,
-		Timeout:     2 * time.Second,
+// packet is one from anywhere to any frontend of the plan.
+func (s *soak) packet(p *plan.Plan) netlab.Probe {
+	for {
+		n := s.rng.IntN(soakServices)
+		to := []string{soakIP(n) + ":80", soakVIP(n) + ":80", fmt.Sprintf("%s:%d", nodeIP, 30000+n)}[s.rng.IntN(3)]
+		probe := netlab.Probe{
+			From:        []string{"pod", "client", netlab.NodeName, "one"}[s.rng.IntN(4)],
+			Destination: netip.MustParseAddrPort(to),
+			Protocol:    soakProtocol(n),
+			Timeout:     2 * time.Second,
+		}
+		if s.trace(p, probe).Verdict != plan.Pass {
+			return probe // others go to nobody or to a closed port, whatever the proxy does
+		}
 	}
 }
 
-// differs sends a packet and says in what it met something else than the plan says.
-func (s *soak) differs(t *testing.T, p *plan.Plan, probe netlab.Probe) string {
-	t.Helper()
+// trace asks the plan.
+func (s *soak) trace(p *plan.Plan, probe netlab.Probe) plan.Trace {
 	source := map[string]string{"pod": clientPodIP, "client": clientIP, netlab.NodeName: nodeIP, "one": podOne}[probe.From]
-	trace := p.Trace(plan.Packet{
+	return p.Trace(plan.Packet{
 		Source:      netip.MustParseAddr(source),
 		Destination: probe.Destination,
 		Protocol:    probe.Protocol,
 		Interface:   s.lab.Interface(probe.From),
 	})
-	if trace.Verdict == plan.Pass {
-		return "" // goes to nobody or to a closed port, whatever the proxy does
-	}
+}
+
+// differs sends a packet and says in what it met something else than the plan says.
+func (s *soak) differs(t *testing.T, p *plan.Plan, probe netlab.Probe) string {
+	t.Helper()
+	trace := s.trace(p, probe)
 	if trace.Verdict == plan.Drop {
 		probe.Timeout = 100 * time.Millisecond
 	}
@@ -277,7 +306,7 @@ func (s *soak) differs(t *testing.T, p *plan.Plan, probe netlab.Probe) string {
 	want := map[plan.Verdict]netlab.Outcome{plan.Forward: netlab.Answered, plan.Reject: netlab.Refused, plan.Drop: netlab.NoAnswer}[trace.Verdict]
 	switch {
 	case res.Outcome != want:
-		return fmt.Sprintf("%s dials %s: %s, want %s: %s", probe.From, probe.Destination, res.Outcome, trace.Verdict, trace.Reason)
+		return fmt.Sprintf("%s dials %s %s: %s, want %s: %s", probe.From, probe.Protocol, probe.Destination, res.Outcome, trace.Verdict, trace.Reason)
 	case want == netlab.Answered:
 		return s.wrongServer(probe, trace, res.Answer)
 	default:
