@@ -5,6 +5,7 @@
 #   make check      what a change must pass: fmt, vet, lint, tests, ids
 #   make soak       the agent under 2,000 changing Services, and killed 50 times; 5 minutes
 #   make e2e        the agent with a real control plane, which is built first
+#   make bench      beside kube-proxy, 10 minutes; bench-full for everything, hours
 #   make test-vm    the packet suite of nftables on Debian's 6.1 and 6.12 kernels
 #
 # demo and test install the Debian packages they need if they may, and otherwise
@@ -17,7 +18,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: demo test test-vm mutate agent soak e2e check fmt vet lint cross fuzz bench ids tidy deps newest-api
+.PHONY: demo test test-vm mutate agent soak e2e check fmt vet lint cross fuzz bench bench-full benchmarks vet-bench ids tidy deps newest-api
 
 demo:
 	@hack/deps nft
@@ -78,8 +79,24 @@ cross:
 fuzz:
 	@hack/fuzz $(FUZZTIME)
 
-bench:
+# Beside kube-proxy, each in its own network namespace; needs root. See bench/README.md.
+# bench takes about ten minutes and fails if a requirement is not met; bench-full measures
+# everything at all sizes and draws the pictures of docs/performance.md, in about two hours.
+BENCHFLAGS ?=
+bench: deps
+	cd bench && $(GO) build -o ../bin/bench . && ../bin/bench -sizes 1000,10000,50000 $(BENCHFLAGS)
+
+bench-full: deps
+	cd bench && $(GO) build -o ../bin/bench . && ../bin/bench -full -kube-rounds 5 -sizes 1000,2000,5000,10000,20000,50000 \
+		-traffic-sizes 1000,10000 -svg ../docs/performance -json ../bin/bench.json $(BENCHFLAGS)
+
+# The benchmarks of the packages, without kube-proxy.
+benchmarks:
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+# A module of its own, for the sake of its dependencies.
+vet-bench:
+	cd bench && $(GO) vet ./...
 
 ids:
 	$(GO) run ./hack/ids
