@@ -34,7 +34,9 @@ type Options struct {
 	Backend backends.Backend
 
 	// Consumers come after the Backend, in this order, once it has acknowledged: by
-	// custom conntrack first, then health checks, then the user's own.
+	// custom conntrack first, then health checks, then the user's own. What the Backend
+	// tried in rounds that failed is in the Before of their next Delta: packets may have
+	// followed it.
 	Consumers []Consumer
 
 	// Config is the configuration to start with. Its Node holds until SetNode,
