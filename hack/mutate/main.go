@@ -2,7 +2,7 @@
 // makes one after the other, each a small change of the source as the compiler sees it,
 // and runs the scenarios, which must fail.
 //
-//	go run ./hack/mutate [-run NAME] [-scenarios REGEXP] [-v]
+//	go run ./hack/mutate [-run NAME] [-scenarios REGEXP] [-jobs N] [-v]
 //
 // It needs what the kernel tests need. For each fault it runs the scenarios that are most
 // likely to notice; -scenarios . runs all. No file is changed (go test -overlay). It
@@ -20,7 +20,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -32,30 +34,74 @@ var errUnnoticed = errors.New("not noticed")
 func main() {
 	name := flag.String("run", "", "only faults whose name matches")
 	scenarios := flag.String("scenarios", "", "scenarios to run instead of the fault's own")
+	jobs := flag.Int("jobs", runtime.GOMAXPROCS(0), "faults to make at a time")
 	verbose := flag.Bool("v", false, "show what the tests say")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	r := runner{scenarios: *scenarios, verbose: *verbose}
 	code := 0
-	for _, m := range mutations() {
-		if ok, err := regexp.MatchString(*name, m.name); err != nil || !ok {
-			continue
-		}
-		start := time.Now()
-		noticed, err := r.run(ctx, m)
-		switch {
-		case errors.Is(err, errUnnoticed):
-			code = max(code, 1)
-			fmt.Printf("%-45s NOT NOTICED\n", m.name)
-		case err != nil:
-			fmt.Printf("%-45s %v\n", m.name, err)
-			os.Exit(2)
-		default:
-			fmt.Printf("%-45s noticed by %s (%.0f s)\n", m.name, noticed, time.Since(start).Seconds())
-		}
+	for done := range r.all(ctx, chosen(*name), max(1, *jobs)) {
+		code = max(code, done.print())
 	}
 	os.Exit(code)
+}
+
+// chosen returns the faults whose name matches.
+func chosen(pattern string) []mutation {
+	var out []mutation
+	for _, m := range mutations() {
+		if ok, err := regexp.MatchString(pattern, m.name); err == nil && ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// all makes faults, some at a time, and yields how each ended.
+func (r runner) all(ctx context.Context, list []mutation, jobs int) <-chan result {
+	queue, results := make(chan mutation), make(chan result)
+	var workers sync.WaitGroup
+	for range jobs {
+		workers.Go(func() {
+			for m := range queue {
+				start := time.Now()
+				noticed, err := r.run(ctx, m)
+				results <- result{m.name, noticed, err, time.Since(start)}
+			}
+		})
+	}
+	go func() {
+		for _, m := range list {
+			queue <- m
+		}
+		close(queue)
+		workers.Wait()
+		close(results)
+	}()
+	return results
+}
+
+// A result is how one fault ended.
+type result struct {
+	name, noticed string
+	err           error
+	took          time.Duration
+}
+
+// print tells people, and returns the code to exit with.
+func (r result) print() int {
+	switch {
+	case errors.Is(r.err, errUnnoticed):
+		fmt.Printf("%-45s NOT NOTICED\n", r.name)
+		return 1
+	case r.err != nil:
+		fmt.Printf("%-45s %v\n", r.name, r.err)
+		return 2
+	default:
+		fmt.Printf("%-45s noticed by %s (%.0f s)\n", r.name, r.noticed, r.took.Seconds())
+		return 0
+	}
 }
 
 // A runner makes faults and runs the suite.
