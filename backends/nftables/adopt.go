@@ -3,6 +3,7 @@ package nftables
 import (
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 func (b *Backend) adopt(p *plan.Plan) []*item {
 	b.ports, b.left = make(map[plan.Key]*portState), make(map[plan.Key]*program)
 	b.verified, _ = b.kernel.generation() // 0, which never is one, on an error
-	var bases, ports, stale []*item
+	var bases, ports, rest []*item
 	adoptions := make(map[*table]*adoption)
 	for n, t := range b.tables {
 		t = newTable(t.family)
@@ -22,20 +23,19 @@ func (b *Backend) adopt(p *plan.Plan) []*item {
 		a := &adoption{Backend: b, table: t}
 		adoptions[t] = a
 		bases = append(bases, a.base(a.read(), p))
-		for _, i := range t.common(b.layout) {
-			a.claim(i)
-			bases = append(bases, i)
-		}
 	}
 	for port := range p.All() {
 		if t := b.tableOf(port.Family); t != nil {
 			ports = append(ports, adoptions[t].port(port))
 		}
 	}
-	for _, t := range b.tables {
-		stale = append(stale, adoptions[t].stale())
+	for n, t := range b.tables {
+		if bases[n].kind != baseItem {
+			bases = append(bases, t.margin(ports)...)
+		}
+		rest = append(rest, adoptions[t].stale())
 	}
-	return append(append(bases, ports...), stale...)
+	return slices.Concat(bases, ports, rest)
 }
 
 // An adoption compares one table in the kernel with what it should be.
@@ -155,11 +155,8 @@ func (a *adoption) port(p *plan.Port) *item {
 
 // claim finds what the kernel has of the item.
 func (a *adoption) claim(i *item) {
-	for _, el := range i.after.elements {
-		if have, ok := a.have[el.id]; ok {
-			i.before.elements = append(i.before.elements, have)
-			delete(a.have, el.id)
-		}
+	if len(a.have) > 0 {
+		a.claimElements(i)
 	}
 	if i.found != nil {
 		i.found.elements = i.before.elements
@@ -177,6 +174,15 @@ func (a *adoption) claim(i *item) {
 		}
 	}
 	i.trim()
+}
+
+func (a *adoption) claimElements(i *item) {
+	for _, el := range i.after.elements {
+		if have, ok := a.have[el.id]; ok {
+			i.before.elements = append(i.before.elements, have)
+			delete(a.have, el.id)
+		}
+	}
 }
 
 // slots reads from the elements which endpoint has which slot, so that an adopted
@@ -281,6 +287,9 @@ func foreignBox(name string, info boxInfo) box {
 
 // trim leaves in an item only the elements that differ.
 func (i *item) trim() {
+	if len(i.before.elements) == 0 {
+		return
+	}
 	same := make(map[elementID]bool)
 	before := make(map[elementID]element, len(i.before.elements))
 	for _, el := range i.before.elements {

@@ -98,7 +98,7 @@ func TestAdoptLeftovers(t *testing.T) {
 			"add map ip vipkit old-map { typeof ip saddr : meta mark ; }",
 		}, false},
 		{"rule of nobody in a chain of ours", []string{"insert rule ip vipkit services counter drop"}, false},
-		{"#83 shared chain changed", []string{"flush chain ip vipkit pick-tcp-64"}, false},
+		{"#83 shared chain changed", []string{"flush chain ip vipkit pick-tcp-16"}, false},
 	}
 	for _, tt := range tests {
 		for _, s := range tt.leave {

@@ -23,13 +23,15 @@ type Backend struct {
 	runner runner
 	kernel kernel
 
-	unusable error      // why a family is left out, nil if none is
-	tables   []*table   // one for each family in use; nil before the first Sync
-	layout   *layout    // of base
-	base     *plan.Plan // what the tables hold, nil if that is not known
-	ports    map[plan.Key]*portState
-	left     map[plan.Key]*program // what adoption found of ports that could not be written
-	last     Stats
+	unusable  error // why a family is left out, nil if none is
+	noBatches error // why elements go through nft, nil if they do not have to
+
+	tables []*table   // one for each family in use; nil before the first Sync
+	layout *layout    // of base
+	base   *plan.Plan // what the tables hold, nil if that is not known
+	ports  map[plan.Key]*portState
+	left   map[plan.Key]*program // what adoption found of ports that could not be written
+	last   Stats
 
 	// verified is the generation of nftables at which the tables were known to be right, by
 	// reading or because only our own commits came since. See Check.
@@ -47,6 +49,12 @@ type runner interface {
 
 	// version returns what nft says of itself.
 	version(ctx context.Context) (string, error)
+}
+
+// A sender is a runner that writes elements without nft.
+type sender interface {
+	// send commits a batch, all or nothing.
+	send(b *batch) error
 }
 
 // A kernel reads nftables without nft.
@@ -146,6 +154,9 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 		items = b.changes(d)
 	}
 	w := &writer{Backend: b, ctx: ctx, now: time.Now(), bad: make(map[plan.Key]error)}
+	if b.noBatches == nil {
+		w.direct, _ = b.runner.(sender)
+	}
 	if err := w.writeAll(items); err != nil {
 		return err
 	}
@@ -231,7 +242,7 @@ func (b *Backend) changes(d *plan.Delta) []*item {
 			i := &item{table: t, kind: baseItem, before: &program{elements: t.config}, after: t.base(b.layout, d.New)}
 			i.config = i.after.elements
 			i.trim()
-			items = append(append(items, i), t.common(b.layout)...)
+			items = append(items, i)
 		}
 	}
 	for _, c := range d.Changes {

@@ -17,15 +17,28 @@ func (f *family) fieldLen(fd field) int {
 	return 4
 }
 
-func protocolNumbers() map[byte]protocol { return map[byte]protocol{6: "tcp", 17: "udp", 132: "sctp"} }
-
+// number returns the protocol's number in IP, 0 if it is none of ours.
 func (p protocol) number() byte {
-	for n, q := range protocolNumbers() {
-		if p == q {
-			return n
+	switch p {
+	case "tcp":
+		return 6
+	case "udp":
+		return 17
+	case "sctp":
+		return 132
+	default:
+		return 0
+	}
+}
+
+// protocolNumbered is the reverse of number, "" for others.
+func protocolNumbered(n byte) protocol {
+	for _, p := range [...]protocol{"tcp", "udp", "sctp"} {
+		if p.number() == n {
+			return p
 		}
 	}
-	return 0
+	return ""
 }
 
 // decodeKey reads a key of b. End is the upper end of a key with a range, nil for others.
@@ -42,7 +55,7 @@ func (f *family) decodeKey(b box, data, end []byte) (key, error) {
 		case fieldAddr:
 			k.addr, _ = netip.AddrFromSlice(raw[:n])
 		case fieldProto:
-			k.proto = protocolNumbers()[raw[0]]
+			k.proto = protocolNumbered(raw[0])
 		case fieldPort:
 			k.port = binary.BigEndian.Uint16(raw)
 		case fieldSlot, fieldID:
@@ -84,25 +97,50 @@ func (f *family) decodeDst(data []byte) (netip.AddrPort, error) {
 
 // encodeKey is the reverse of decodeKey. Low and high are equal but for a range.
 func (f *family) encodeKey(b box, k key) (low, high []byte) {
+	low = f.appendKey(nil, b, k, false)
+	if !b.interval {
+		return low, low
+	}
+	return low, f.appendKey(nil, b, k, true)
+}
+
+// appendKey appends a key to out, with the upper end of its range if last is set.
+func (f *family) appendKey(out []byte, b box, k key, last bool) []byte {
 	for _, fd := range b.key {
-		word := make([]byte, 4)
 		switch fd {
 		case fieldAddr:
-			word = k.addr.AsSlice()
+			out = appendAddr(out, k.addr)
 		case fieldProto:
-			word[0] = k.proto.number()
+			out = append(out, k.proto.number(), 0, 0, 0)
 		case fieldPort:
-			binary.BigEndian.PutUint16(word, k.port)
+			out = binary.BigEndian.AppendUint16(out, k.port)
+			out = append(out, 0, 0)
 		case fieldSlot, fieldID:
-			binary.NativeEndian.PutUint32(word, k.n)
+			out = binary.NativeEndian.AppendUint32(out, k.n)
 		case fieldPrefix:
-			first, last := bounds(k.src)
-			low, high = append(low, first...), append(high, last...)
-			continue
+			from, to := bounds(k.src)
+			if last {
+				from = to
+			}
+			out = append(out, from...)
 		}
-		low, high = append(low, word...), append(high, word...)
 	}
-	return low, high
+	return out
+}
+
+func appendAddr(out []byte, a netip.Addr) []byte {
+	if a.Is4() {
+		four := a.As4()
+		return append(out, four[:]...)
+	}
+	sixteen := a.As16()
+	return append(out, sixteen[:]...)
+}
+
+// appendDst is the reverse of decodeDst.
+func appendDst(out []byte, dst netip.AddrPort) []byte {
+	out = binary.BigEndian.AppendUint16(appendAddr(out, dst.Addr()), dst.Port())
+	return append(out, 0, 0)
 }
 
 // bounds returns the first and last address of a prefix.

@@ -9,11 +9,6 @@ import (
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// commonSize is the largest pool for which the chains are made before they are
-// needed: a rule that names a map walks it when it is added, so that is best done
-// while the map is empty.
-const commonSize = 64
-
 // A layout is what the rules depend on besides the Services.
 type layout struct {
 	table           string
@@ -52,38 +47,6 @@ func (l *layout) sameRules(o *layout) bool {
 func (f *family) base(l *layout, p *plan.Plan) *program {
 	chains := append([]chain{{name: f.marker(l)}}, f.fixedChains(l)...)
 	return &program{chains: chains, boxes: boxes(), elements: f.configElements(p)}
-}
-
-// common returns the shared chains that are made with the table, in several items: a process
-// without rights outside its user namespace can send only some hundred statements at once.
-// SCTP is rare enough to wait.
-func (t *table) common(l *layout) []*item {
-	const step = 16
-	var items []*item
-	for first := 1; first <= commonSize; first += step {
-		for _, p := range []protocol{"tcp", "udp"} {
-			i := &item{table: t, kind: commonItem, before: &program{}, after: &program{}}
-			for n := first; n < first+step; n++ {
-				i.after.shared = append(i.after.shared, commonChains(l, p, n)...)
-			}
-			items = append(items, i)
-		}
-	}
-	return items
-}
-
-func commonChains(l *layout, p protocol, n int) []shared {
-	masq := shape{letterClusterMasq, letterClusterMasq, letterClusterMasq}
-	all := []shared{
-		{kind: pickChain, proto: p, cluster: n},
-		{kind: rowChain, proto: p, cluster: n, shape: masq},
-		{kind: rowChain, proto: p, cluster: n, shape: masq, nodePort: true},
-	}
-	if l.detectsPods {
-		byOrigin := shape{letterCluster, letterClusterMasq, letterClusterMasq}
-		all = append(all, shared{kind: rowChain, proto: p, cluster: n, shape: byOrigin})
-	}
-	return all
 }
 
 // configElements returns the elements that come from the configuration.

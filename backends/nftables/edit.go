@@ -1,6 +1,9 @@
 package nftables
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // An edit collects what a transaction does to one table, and in which order the
 // kernel can take it: names before their users, elements last, removals after that.
@@ -15,10 +18,7 @@ type edit struct {
 	chainAt         map[string]int
 	goneChains      []string
 	goneBoxes       []box
-	removed         map[elementID]element
-	added           map[elementID]element
-	removedOrder    []elementID
-	addedOrder      []elementID
+	removed, added  []element
 	counts          map[elementID]int
 	countOrder      []elementID
 	config          []element
@@ -26,10 +26,7 @@ type edit struct {
 }
 
 func newEdit(t *table, l *layout, now time.Time) *edit {
-	return &edit{
-		t: t, l: l, now: now, chainAt: make(map[string]int),
-		removed: make(map[elementID]element), added: make(map[elementID]element), counts: make(map[elementID]int),
-	}
+	return &edit{t: t, l: l, now: now, chainAt: make(map[string]int), counts: make(map[elementID]int)}
 }
 
 // take adds an item.
@@ -102,14 +99,8 @@ func (e *edit) drop(before, after *program) {
 }
 
 func (e *edit) elements(before, after *program) {
-	for _, el := range before.elements {
-		e.removed[el.id] = el
-		e.removedOrder = append(e.removedOrder, el.id)
-	}
-	for _, el := range after.elements {
-		e.added[el.id] = el
-		e.addedOrder = append(e.addedOrder, el.id)
-	}
+	e.removed = append(e.removed, before.elements...)
+	e.added = append(e.added, after.elements...)
 	for _, el := range before.counted {
 		e.count(el.id, -1)
 	}
@@ -126,6 +117,20 @@ func (e *edit) count(id elementID, n int) {
 		e.countOrder = append(e.countOrder, id)
 	}
 	e.counts[id] += n
+}
+
+// elementsOnly reports whether the edit consists of elements that a batch can have.
+func (e *edit) elementsOnly() bool {
+	names := len(e.boxes) + len(e.chains) + len(e.goneChains) + len(e.goneBoxes)
+	return !e.create && !e.replace && names == 0 && !hasRanges(e.removed) && !hasRanges(e.added)
+}
+
+// hasRanges reports whether an element is a mere range. The kernel has two of its own
+// for one of these, and only nft knows which.
+func hasRanges(elements []element) bool {
+	return slices.ContainsFunc(elements, func(el element) bool {
+		return el.id.box == boxPodCIDRs || el.id.box == boxServiceCIDRs || el.id.box == boxNodePortAddresses
+	})
 }
 
 // write puts the edits of all tables into one transaction.
@@ -173,9 +178,10 @@ func (e *edit) writeRules(s script) {
 }
 
 func (e *edit) writeRemovals(s script) {
-	for _, id := range e.removedOrder {
-		if want, ok := e.added[id]; !ok || want != e.removed[id] {
-			e.writeElement(s, remove, e.removed[id])
+	stays := intersect(e.added, e.removed)
+	for _, el := range e.removed {
+		if want, ok := stays[el.id]; !ok || want != el {
+			e.writeElement(s, remove, el)
 		}
 	}
 	for _, id := range e.countOrder {
@@ -186,9 +192,10 @@ func (e *edit) writeRemovals(s script) {
 }
 
 func (e *edit) writeAdditions(s script) {
-	for _, id := range e.addedOrder {
-		if have, ok := e.removed[id]; !ok || have != e.added[id] {
-			e.writeElement(s, add, e.added[id])
+	there := intersect(e.removed, e.added)
+	for _, el := range e.added {
+		if have, ok := there[el.id]; !ok || have != el {
+			e.writeElement(s, add, el)
 		}
 	}
 	for _, id := range e.countOrder {
@@ -196,6 +203,24 @@ func (e *edit) writeAdditions(s script) {
 			e.writeElement(s, add, element{id: id})
 		}
 	}
+}
+
+// intersect returns those of the elements whose ids others have, too.
+func intersect(elements, others []element) map[elementID]element {
+	if len(elements) == 0 || len(others) == 0 {
+		return nil
+	}
+	ids := make(map[elementID]bool, len(others))
+	for _, el := range others {
+		ids[el.id] = true
+	}
+	out := make(map[elementID]element)
+	for _, el := range elements {
+		if ids[el.id] {
+			out[el.id] = el
+		}
+	}
+	return out
 }
 
 // writeElement leaves out the elements of boxes that go: they go with them.

@@ -46,40 +46,51 @@ func request(msg int, flags int, proto uint8, attrs ...*nl.RtAttr) ([]attributes
 			return nil, err
 		}
 		for _, m := range raw {
-			out = append(out, parse(m[nl.SizeofNfgenmsg:]))
+			out = append(out, attributes(m[nl.SizeofNfgenmsg:]))
 		}
 		return out, nil
 	}
 	return nil, err
 }
 
-// attributes are the attributes of a message by type.
-type attributes map[uint16][]byte
+// attributes are the attributes of a message, or of another attribute. They are looked for as
+// they are needed: a table can have a million elements.
+type attributes []byte
 
 // attrTypeMask takes the flags off an attribute's type (NLA_TYPE_MASK).
 const attrTypeMask = 0x3fff
 
-// parse reads attributes, and ignores what it cannot read: it may be from a newer kernel.
-func parse(b []byte) attributes {
-	out := make(attributes)
-	for len(b) >= unix.SizeofRtAttr {
-		n := int(binary.NativeEndian.Uint16(b))
-		if n < unix.SizeofRtAttr || n > len(b) {
-			return out
-		}
-		out[binary.NativeEndian.Uint16(b[2:])&attrTypeMask] = b[unix.SizeofRtAttr:n]
-		b = b[min(len(b), (n+3)&^3):]
+// next returns the first attribute and what follows it; ok is false at the end, and where
+// something cannot be read: it may be from a newer kernel.
+func (a attributes) next() (kind uint16, data, rest attributes, ok bool) {
+	if len(a) < unix.SizeofRtAttr {
+		return 0, nil, nil, false
 	}
-	return out
+	n := int(binary.NativeEndian.Uint16(a))
+	if n < unix.SizeofRtAttr || n > len(a) {
+		return 0, nil, nil, false
+	}
+	return binary.NativeEndian.Uint16(a[2:]) & attrTypeMask, a[unix.SizeofRtAttr:n], a[min(len(a), (n+3)&^3):], true
 }
 
-func (a attributes) text(t uint16) string { return nl.BytesToString(a[t]) }
+// get returns an attribute by its type, nil if there is none.
+func (a attributes) get(t uint16) attributes {
+	for kind, data, rest, ok := a.next(); ok; kind, data, rest, ok = rest.next() {
+		if kind == t {
+			return data
+		}
+	}
+	return nil
+}
+
+func (a attributes) text(t uint16) string { return nl.BytesToString(a.get(t)) }
 
 func (a attributes) uint32(t uint16) uint32 {
-	if len(a[t]) < 4 {
+	data := a.get(t)
+	if len(data) < 4 {
 		return 0
 	}
-	return binary.BigEndian.Uint32(a[t])
+	return binary.BigEndian.Uint32(data)
 }
 
 func textAttr(t int, s string) *nl.RtAttr { return nl.NewRtAttr(t, nl.ZeroTerminated(s)) }
@@ -134,14 +145,13 @@ func (c *contents) readChains(f *family, table string) error {
 
 // chainHook returns the hook of a chain as hookPrint writes it, "" for a regular chain.
 func chainHook(a attributes) string {
-	raw, ok := a[unix.NFTA_CHAIN_HOOK]
-	if !ok {
+	at := a.get(unix.NFTA_CHAIN_HOOK)
+	if at == nil {
 		return ""
 	}
 	hooks := []knftables.BaseChainHook{
 		knftables.PreroutingHook, knftables.InputHook, knftables.ForwardHook, knftables.OutputHook, knftables.PostroutingHook,
 	}
-	at := parse(raw)
 	h := hook{kind: knftables.BaseChainType(a.text(unix.NFTA_CHAIN_TYPE))}
 	number := int(at.uint32(unix.NFTA_HOOK_HOOKNUM))
 	if number >= len(hooks) {
@@ -163,7 +173,7 @@ func (c *contents) readRules(f *family, table string) error {
 		if c.chains[name] != "" {
 			c.chains[name] += " "
 		}
-		c.chains[name] += orForeign(commentOf(a[unix.NFTA_RULE_USERDATA]))
+		c.chains[name] += orForeign(commentOf(a.get(unix.NFTA_RULE_USERDATA)))
 	}
 	return err
 }
@@ -204,7 +214,7 @@ func (netlinkKernel) elements(f *family, table string, b box) ([]element, error)
 		textAttr(unix.NFTA_SET_ELEM_LIST_TABLE, table), textAttr(unix.NFTA_SET_ELEM_LIST_SET, b.name))
 	var raw []attributes
 	for _, a := range answers {
-		raw = append(raw, list(a[unix.NFTA_SET_ELEM_LIST_ELEMENTS])...)
+		raw = append(raw, a.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS).list()...)
 	}
 	var out []element
 	if err == nil && b.interval && len(b.key) == 1 {
@@ -234,7 +244,7 @@ func (netlinkKernel) element(f *family, table string, b box, k key) (element, bo
 	}
 	if err == nil && len(answers) == 1 {
 		var out []element
-		out, err = f.decodeElements(b, list(answers[0][unix.NFTA_SET_ELEM_LIST_ELEMENTS]))
+		out, err = f.decodeElements(b, answers[0].get(unix.NFTA_SET_ELEM_LIST_ELEMENTS).list())
 		if len(out) == 1 {
 			return out[0], true, err
 		}
@@ -246,20 +256,15 @@ func (netlinkKernel) element(f *family, table string, b box, k key) (element, bo
 }
 
 // list reads a nested list, whose members all have one type.
-func list(b []byte) []attributes {
+func (a attributes) list() []attributes {
 	var out []attributes
-	for len(b) >= unix.SizeofRtAttr {
-		n := int(binary.NativeEndian.Uint16(b))
-		if n < unix.SizeofRtAttr || n > len(b) {
-			return out
-		}
-		out = append(out, parse(b[unix.SizeofRtAttr:n]))
-		b = b[min(len(b), (n+3)&^3):]
+	for _, data, rest, ok := a.next(); ok; _, data, rest, ok = rest.next() {
+		out = append(out, data)
 	}
 	return out
 }
 
-func elementKey(a attributes, t uint16) []byte { return parse(a[t])[unix.NFTA_DATA_VALUE] }
+func elementKey(a attributes, t uint16) []byte { return a.get(t).get(unix.NFTA_DATA_VALUE) }
 
 func (f *family) decodeElements(b box, raw []attributes) ([]element, error) {
 	out := make([]element, 0, len(raw))
@@ -268,13 +273,13 @@ func (f *family) decodeElements(b box, raw []attributes) ([]element, error) {
 		if err != nil {
 			return nil, err
 		}
-		el := element{id: elementID{b.name, k}, comment: commentOf(a[unix.NFTA_SET_ELEM_USERDATA])}
-		data := parse(a[unix.NFTA_SET_ELEM_DATA])
+		el := element{id: elementID{b.name, k}, comment: commentOf(a.get(unix.NFTA_SET_ELEM_USERDATA))}
+		data := a.get(unix.NFTA_SET_ELEM_DATA)
 		switch b.value {
 		case verdictValue:
-			el.value.verdict = verdictText(parse(data[unix.NFTA_DATA_VERDICT]))
+			el.value.verdict = verdictText(data.get(unix.NFTA_DATA_VERDICT))
 		case addrPortValue:
-			el.value.dst, err = f.decodeDst(data[unix.NFTA_DATA_VALUE])
+			el.value.dst, err = f.decodeDst(data.get(unix.NFTA_DATA_VALUE))
 		case noValue, idValue:
 		}
 		if err != nil {

@@ -20,3 +20,8 @@ func (netlinkKernel) element(*family, string, box, key) (element, bool, error) {
 }
 
 func (netlinkKernel) release() (string, error) { return "", unsupported() }
+
+// A batch is never made without netlink.
+type batch struct{}
+
+func (*batch) element(verb, script, box, element) {}

@@ -57,8 +57,11 @@ func TestSharedNames(t *testing.T) {
 		{kind: rowChain, proto: "udp", nodePort: true, shape: shape{'c', 'C', 'l'}, cluster: 12, local: 3},
 		{kind: pickChain, proto: "sctp", nodePort: true, local: 100},
 	}
-	for n := 1; n <= commonSize; n++ {
-		all = append(all, commonChains(&layout{detectsPods: true}, "tcp", n)...)
+	for n := 1; n <= 64; n++ {
+		all = append(all,
+			shared{kind: pickChain, proto: "tcp", cluster: n}, shared{kind: pickChain, proto: "tcp", cluster: n, nodePort: true},
+			shared{kind: rowChain, proto: "tcp", shape: shape{'c', 'C', 'C'}, cluster: n},
+			shared{kind: rowChain, proto: "tcp", shape: shape{'C', 'C', 'C'}, cluster: n, nodePort: true})
 	}
 	names := make(map[string]bool)
 	for _, s := range all {

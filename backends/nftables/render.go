@@ -230,7 +230,8 @@ func (b box) keyText(k key) []string {
 // everything is elements.
 type transaction struct {
 	text       bytes.Buffer
-	statements int // an element counts as one
+	batch      *batch // takes the elements if not nil
+	statements int    // an element counts as one
 
 	open  string // what the last line does if it can take another element: its words before the first
 	elems int    // in the last line
@@ -326,6 +327,11 @@ func (s script) box(v verb, b box) {
 // element writes an element; to delete it the key is enough. It goes into the line of the one
 // before it if that is of the same box.
 func (s script) element(v verb, b box, e element) {
+	s.tx.statements++
+	if s.tx.batch != nil {
+		s.tx.batch.element(v, s, b, e)
+		return
+	}
 	text := s.elementText(v, b, e)
 	w := &s.tx.text
 	start := string(v) + " element " + s.f.nft + " " + s.table + " " + b.name
@@ -339,7 +345,6 @@ func (s script) element(v verb, b box, e element) {
 	}
 	w.WriteString(text)
 	w.WriteString(" }\n")
-	s.tx.statements++
 }
 
 func (s script) elementText(v verb, b box, e element) string {

@@ -10,44 +10,27 @@ import (
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// batchElements is how many elements one transaction has at most, if it can be cut between
-// Service ports: the memory of nft grows with it.
-const batchElements = 100_000
-
 // A writer brings items into the kernel.
 type writer struct {
 	*Backend
 	ctx context.Context
 	now time.Time
 	bad map[plan.Key]error
+
+	// direct is nil if elements have to go through nft.
+	direct sender
+	sent   bool // the last transaction was a batch, not a run of nft
 }
 
-// writeAll writes items in as few transactions as possible.
+// writeAll writes items in as few transactions as possible: in one if there is not much to
+// write, otherwise in pieces that are complete for their Service ports.
 func (w *writer) writeAll(items []*item) error {
-	for len(items) > 0 {
-		n := batch(items)
-		if err := w.write(items[:n]); err != nil {
+	for _, piece := range w.pieces(items) {
+		if err := w.write(piece); err != nil {
 			return err
 		}
-		items = items[n:]
 	}
 	return w.allBroken()
-}
-
-// batch returns how many of the items go into the next transaction. A replaced
-// table comes back as a whole; an element that moves from one port to another does not, but
-// within Changes the removal and the addition need not be neighbours: those are one batch too.
-func batch(items []*item) int {
-	n := 0
-	for at, i := range items {
-		if i.kind == replaceItem || len(i.before.elements) > 0 && i.kind == portItem {
-			return len(items)
-		}
-		if n += len(i.after.elements); n > batchElements && at > 0 {
-			return at
-		}
-	}
-	return len(items)
 }
 
 // write writes items in one transaction, or in several if the kernel refuses it.
@@ -67,6 +50,9 @@ func (w *writer) write(items []*item) error {
 		// Somebody committed meanwhile, perhaps it was us: only reading tells.
 		return fmt.Errorf("nftables: sync: %w", err)
 	}
+	if len(items) == 1 && w.sent {
+		return w.retry(items[0], err)
+	}
 	if len(items) == 1 {
 		return w.giveUp(items[0], err)
 	}
@@ -81,6 +67,28 @@ func (w *writer) noteCommit(before, after uint32) {
 	if w.verified == before && after == before+1 {
 		w.verified = after
 	}
+}
+
+// retry asks nft about an item that the kernel has refused in a batch: nft has the last word,
+// and says more about the reason. If it succeeds, batches are not to be trusted.
+func (w *writer) retry(i *item, err error) error {
+	direct := w.direct
+	w.direct = nil
+	if err := w.write([]*item{i}); err != nil {
+		return err
+	}
+	if w.refused(i) {
+		w.direct = direct
+		return nil
+	}
+	w.noBatches = fmt.Errorf("nftables: batch refused that nft could write: %w", err)
+	return nil
+}
+
+// refused reports whether an item could not be written.
+func (w *writer) refused(i *item) bool {
+	_, bad := w.bad[i.key]
+	return bad || i.table.broken != nil
 }
 
 func (w *writer) writeHalves(parts [][]*item) error {
@@ -156,6 +164,10 @@ func (w *writer) commit(items []*item) error {
 		edits = append(edits, e)
 	}
 	tx := &transaction{}
+	w.sent = w.direct != nil && !slices.ContainsFunc(edits, func(e *edit) bool { return !e.elementsOnly() })
+	if w.sent {
+		tx.batch = &batch{}
+	}
 	write(tx, edits)
 	if err := w.run(tx); err != nil {
 		return err
@@ -171,16 +183,24 @@ func (w *writer) run(tx *transaction) error {
 	if tx.statements == 0 {
 		return nil
 	}
-	text, err := tx.bytes()
-	if err != nil {
-		return err
-	}
-	if err := w.runner.run(w.ctx, text); err != nil {
+	if err := w.bring(tx); err != nil {
 		return err
 	}
 	w.last.Statements += tx.statements
 	w.last.Transactions++
 	return nil
+}
+
+// bring gives a transaction to the kernel.
+func (w *writer) bring(tx *transaction) error {
+	if tx.batch != nil {
+		return w.direct.send(tx.batch)
+	}
+	text, err := tx.bytes()
+	if err != nil {
+		return err
+	}
+	return w.runner.run(w.ctx, text)
 }
 
 func (w *writer) remember(items []*item) {
