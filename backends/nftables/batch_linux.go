@@ -223,12 +223,12 @@ func (b *batch) answer(fd int) error {
 			return fmt.Errorf("read answer of nftables: %w", err)
 		}
 		for m := buf[:n]; len(m) >= unix.SizeofNlMsghdr+4; {
-			size := int(binary.NativeEndian.Uint32(m))
+			size := max(int(binary.NativeEndian.Uint32(m)), unix.SizeofNlMsghdr)
 			if err := b.failure(m); err != nil {
 				return err
 			}
 			acknowledged = true
-			m = m[min(len(m), max(size, unix.SizeofNlMsghdr)+3&^3):]
+			m = m[min(len(m), (size+3)&^3):]
 		}
 	}
 }

@@ -53,6 +53,7 @@ func listing(t *testing.T) string {
 // TestBatchesEqualNFT takes the same steps with and without batches.
 func TestBatchesEqualNFT(t *testing.T) {
 	run := func(t *testing.T, noBatches error) (lists []string) {
+		t.Helper()
 		inNetNS(t)
 		w, b := newWorld(t, nodeConfig()), newBackend(t, Options{})
 		b.noBatches = noBatches
@@ -61,7 +62,7 @@ func TestBatchesEqualNFT(t *testing.T) {
 			lists = append(lists, listing(t))
 			w.wantSettled(Options{})
 		}
-		if b.noBatches != noBatches {
+		if !errors.Is(b.noBatches, noBatches) {
 			t.Errorf("batches given up: %v", b.noBatches)
 		}
 		return lists

@@ -69,7 +69,11 @@
 //
 // # Cost
 //
-// Memory of nft at the first Sync is about 2.5 kB an endpoint, at most for 100,000 of them at once. A Sync that is not full reads nothing and
-// runs nft once. Reading the tables, after a start or an error, takes seconds for 100,000 endpoints; [Backend.Check] reads all rules,
-// but of the elements a sample.
+// Tables, chains, rules, sets and maps are written by nft. Elements alone, which is what most changes and nearly all of
+// a first Sync are, go to the kernel over netlink: no process is started, and no text is read. A first Sync is
+// cut into pieces, each complete for its Service ports, so that the kernel never is busy for long with one commit. If the kernel refuses what
+// nft could write, the Backend uses nft for everything from then on.
+//
+// A Sync that is not full reads nothing. Reading the tables, after a start or an error, takes seconds for
+// 100,000 endpoints; [Backend.Check] reads all rules, but of the elements a sample.
 package nftables

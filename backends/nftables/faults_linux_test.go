@@ -57,6 +57,26 @@ func (b *breaker) run(ctx context.Context, text []byte) error {
 	return b.runner.run(ctx, text)
 }
 
+// send fails batches in the same way.
+func (b *breaker) send(m *batch) error {
+	commit := b.runner.(sender).send
+	b.left--
+	if b.left != 0 && (b.fault != failAll || b.left > 0) {
+		return commit(m)
+	}
+	switch b.fault {
+	case failOnce, failAll:
+		return errRefused
+	case failCommitted:
+		if err := commit(m); err != nil {
+			return err
+		}
+		return errRefused
+	case failBesides, noFault, failOneService, numFaults:
+	}
+	return commit(m)
+}
+
 // A chance makes changes at random. Few names and addresses make many moves.
 type chance struct{ *rand.Rand }
 

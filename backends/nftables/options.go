@@ -60,8 +60,8 @@ type Options struct {
 type Stats struct {
 	Full         bool          // the kernel's objects were read and compared
 	Changes      int           // Service ports that the transactions changed
-	Statements   int           // nft statements that were committed
-	Transactions int           // nft processes that committed something
+	Statements   int           // nft statements that were committed, or what equals them
+	Transactions int           // commits, by a run of nft or past it
 	Failed       int           // Service ports that could not be written
 	Duration     time.Duration // of the whole call
 }

@@ -71,7 +71,7 @@ func (w *writer) noteCommit(before, after uint32) {
 
 // retry asks nft about an item that the kernel has refused in a batch: nft has the last word,
 // and says more about the reason. If it succeeds, batches are not to be trusted.
-func (w *writer) retry(i *item, err error) error {
+func (w *writer) retry(i *item, refusal error) error {
 	direct := w.direct
 	w.direct = nil
 	if err := w.write([]*item{i}); err != nil {
@@ -81,7 +81,7 @@ func (w *writer) retry(i *item, err error) error {
 		w.direct = direct
 		return nil
 	}
-	w.noBatches = fmt.Errorf("nftables: batch refused that nft could write: %w", err)
+	w.noBatches = fmt.Errorf("nftables: batch refused that nft could write: %w", refusal)
 	return nil
 }
 
