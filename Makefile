@@ -6,7 +6,8 @@
 #   make soak       the agent under 2,000 changing Services, and killed 50 times; 5 minutes
 #   make e2e        the agent with a real control plane, which is built first
 #   make bench      beside kube-proxy, 10 minutes; bench-full for everything, hours
-#   make test-vm    the packet suite of nftables on Debian's 6.1 and 6.12 kernels
+#   make test-vm    the packet suites of nftables, iptables and ipvs on Debian's kernels; an hour or more
+#   make test-ipvs  of them, a part of that of ipvs: minutes
 #
 # demo and test install the Debian packages they need if they may, and otherwise
 # say which are missing.
@@ -18,7 +19,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: demo test test-vm mutate agent soak e2e check fmt vet lint cross fuzz bench bench-full benchmarks vet-bench ids tidy deps newest-api
+.PHONY: demo test test-vm test-ipvs mutate agent soak e2e check fmt vet lint cross fuzz bench bench-full benchmarks vet-bench ids tidy deps newest-api
 
 demo:
 	@hack/deps nft
@@ -27,14 +28,30 @@ demo:
 test: deps
 	$(GO) test -race -shuffle=on -timeout 30m ./...
 
-# The kernels at hand differ from those of users; SCTP may not be skipped there.
+# The kernels at hand differ from those of users, and may have no SCTP and no IPVS, which may
+# not be skipped there. Packages and tests are in the first table, what CI runs in the second.
 VM_KERNELS ?= linux-image-cloud-amd64 linux-image-6.12-cloud-amd64
+VM_61 := linux-image-cloud-amd64
+vm = RUNVM_KERNEL=$(1) RUNVM_TIMEOUT=7200 CGO_ENABLED=0 VIPKIT_QUICK=1 VIPKIT_REQUIRE_KERNEL=1,sctp,ipvs \
+	$(GO) test -count=1 -timeout 120m -exec "$(CURDIR)/hack/runvm"
+
 test-vm:
+	$(call vm,$(VM_61)) -skip HoldsMany ./backends/ipvs
 	@for k in $(VM_KERNELS); do \
-		echo "run the suite on $$k"; \
-		RUNVM_KERNEL=$$k CGO_ENABLED=0 VIPKIT_REQUIRE_KERNEL=1,sctp \
-			$(GO) test -exec "$(CURDIR)/hack/runvm" -run Conformance ./backends/nftables || exit 1; \
+		for b in nftables iptables; do \
+			echo "run the suite of $$b on $$k"; \
+			$(call vm,$$k) -run Conformance ./backends/$$b || exit 1; \
+		done; \
 	done
+	cd examples/agent && $(call vm,$(VM_61)) -run IPVS .
+
+# Everything but the suite, and scenarios that between them need each kind of object in the table,
+# each pool, each verdict, and a change of each. All are in test-vm.
+VM_SCENARIOS := affinity-follows-the-pool|change-external-policy|change-endpoint-added-and-removed|clusterip-no-endpoints-rejects|$\
+	external-local-none-here-drops-outside|hairpin-clusterip|nodeport-addresses-all|open-connections-stay|source-ranges-with-policy-local
+test-ipvs:
+	$(call vm,$(VM_61)) -skip 'HoldsMany|Conformance' ./backends/ipvs
+	$(call vm,$(VM_61)) -run '^TestConformance$$/^($(VM_SCENARIOS))$$' ./backends/ipvs
 
 # Faults made on purpose in the nftables backend, which the suite must notice.
 mutate: deps

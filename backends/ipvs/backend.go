@@ -149,7 +149,7 @@ func (b *Backend) report(ctx context.Context, err error) {
 		return
 	}
 	b.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "ipvs sync", slog.Bool("full", s.Full), slog.Int("changes", s.Changes),
-		slog.Int("requests", s.Requests), slog.Int("statements", s.Statements), slog.Int("addresses", s.Addresses),
+		slog.Int("requests", s.Requests), slog.Int("written", s.Written), slog.Int("statements", s.Statements), slog.Int("addresses", s.Addresses),
 		slog.Int("failed", s.Failed), slog.Int("draining", s.Draining),
 		slog.Duration("duration", s.Duration), slog.Any("error", err))
 }
@@ -158,7 +158,7 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	if err := b.open(); err != nil {
 		return fmt.Errorf("ipvs: sync: %w", err)
 	}
-	before := b.kernel.requests
+	reads, changes := b.kernel.reads, b.kernel.changes
 	r := &round{Backend: b, ctx: ctx, bad: make(map[plan.Key]error)}
 	b.last.Full = d.Full || d.Config || b.base == nil || d.Base != b.base
 	var err error
@@ -170,7 +170,8 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	if err == nil {
 		b.last.Draining, err = r.sweep()
 	}
-	b.last.Requests = b.kernel.requests - before
+	b.last.Written = b.kernel.changes - changes
+	b.last.Requests = b.kernel.reads - reads + b.last.Written
 	b.last.Failed = len(r.bad)
 	if err != nil {
 		return fmt.Errorf("ipvs: sync: %w", err)

@@ -43,7 +43,7 @@ func TestSync(t *testing.T) {
 		{
 			name:    "G05 #58 external IP on another interface is not bound",
 			app:     app{name: "web", vip: "10.96.0.10", eps: both, change: external("192.0.2.77")},
-			prepare: func(w *world) { w.links.rest = []netip.Addr{addr("192.0.2.77")} },
+			prepare: func(w *world) { w.other(addr("192.0.2.77")) },
 			servers: map[string]string{
 				"TCP 10.96.0.10:80": "rr 10.180.0.1:8080 10.180.1.1:8080", "TCP 192.0.2.77:80": "rr 10.180.0.1:8080 10.180.1.1:8080",
 			},
@@ -84,7 +84,7 @@ func TestSync(t *testing.T) {
 			prepare: func(w *world) {
 				w.config.NodePortAddresses = plan.NodePortSelector{All: true, Localhost: true}
 				for _, a := range []string{"127.0.0.1", "::1", "192.0.2.10", "fe80::1", "2001:db8:1::10"} {
-					w.links.rest = append(w.links.rest, addr(a))
+					w.other(addr(a))
 				}
 			},
 			servers: map[string]string{
@@ -184,24 +184,25 @@ func TestSync(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, Options{})
-			if tt.prepare != nil {
-				tt.prepare(w)
-			}
-			w.sync(with(tt.app))
-			w.wantServers(tt.servers)
-			w.wantBound(tt.bound...)
-			for name, want := range tt.boxes {
-				w.wantBox(name, want...)
-			}
-		})
+		for in, start := range worlds() {
+			t.Run(tt.name+", "+in, func(t *testing.T) {
+				w := start(t)
+				if tt.prepare != nil {
+					tt.prepare(w)
+				}
+				w.sync(with(tt.app))
+				w.wantServers(tt.servers)
+				w.wantBound(tt.bound...)
+				for name, want := range tt.boxes {
+					w.wantBox(name, want...)
+				}
+			})
+		}
 	}
 }
 
 func TestSyncOptions(t *testing.T) {
 	w := newWorld(t, Options{
-		Balance:  Balance{Scheduler: "mh", HashPort: true},
 		Timeouts: Timeouts{UDP: time.Minute},
 		PerPort: func(p *plan.Port) Balance {
 			if p.Name == "special" {
@@ -218,17 +219,21 @@ func TestSyncOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Persistence != 10800*time.Second {
-		t.Errorf("G02 persistence %s, want 3h", v.Persistence)
+	timeouts, err := w.kernel.Timeouts()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if v.Scheduler != "mh" || !v.HashPort {
-		t.Errorf("G03 scheduler %s with port %t, want mh with port", v.Scheduler, v.HashPort)
-	}
-	if got := w.servers()["TCP 10.96.0.11:80"]; got != "wlc 10.180.0.1:8080" {
-		t.Errorf("scheduler of its own: got %q", got)
-	}
-	if got, _ := w.kernel.Timeouts(); got.UDP != time.Minute || got.TCP == 0 {
-		t.Errorf("G27 timeouts %v, want only UDP changed", got)
+	for name, ok := range map[string]bool{
+		"G02 affinity":             v.Persistence == 10800*time.Second,
+		"G03 mh with port":         v.Scheduler == "mh" && v.HashPort,
+		"a scheduler of its own":   w.servers()["TCP 10.96.0.11:80"] == "wlc 10.180.0.1:8080",
+		"G27 only the UDP timeout": timeouts.UDP == time.Minute && timeouts.TCP == 15*time.Minute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !ok {
+				t.Errorf("server %+v, all %v, timeouts %v", v, w.servers(), timeouts)
+			}
+		})
 	}
 }
 

@@ -45,62 +45,85 @@ type nullTable struct{ *knftables.Fake }
 
 func (nullTable) Run(context.Context, *knftables.Transaction) error { return nil }
 
-func benchBackend(b *testing.B) *Backend {
+// benchParts are what a Backend works with.
+func benchParts() map[string]func(b *testing.B) (Kernel, links, knftables.Interface) {
+	return map[string]func(b *testing.B) (Kernel, links, knftables.Interface){
+		"memory": func(*testing.B) (Kernel, links, knftables.Interface) {
+			return &Memory{}, &memoryLinks{}, nullTable{knftables.NewFake(knftables.InetFamily, defaultName)}
+		},
+		"kernel": func(b *testing.B) (Kernel, links, knftables.Interface) { b.Helper(); return newKernelParts(b) },
+	}
+}
+
+// eachBench runs a benchmark with several numbers of Services.
+func eachBench(b *testing.B, run func(b *testing.B, services int, backend *Backend)) {
 	b.Helper()
-	opts, err := Options{Kernel: &Memory{}}.withDefaults()
-	if err != nil {
-		b.Fatal(err)
-	}
-	backend := newBackend(opts, &memoryLinks{})
-	backend.nft = nullTable{knftables.NewFake(knftables.InetFamily, defaultName)}
-	return backend
-}
-
-func BenchmarkFirstSync(b *testing.B) {
-	for _, n := range []int{1000, 5000} {
-		b.Run(fmt.Sprintf("%d Services", n), func(b *testing.B) {
-			p, _ := plan.New(plan.Config{}).Update(many(n))
-			b.ReportAllocs()
-			var last Stats
-			for b.Loop() {
-				backend := benchBackend(b)
-				if err := backend.Sync(b.Context(), plan.Full(p)); err != nil {
-					b.Fatal(err)
-				}
-				last = backend.LastStats()
-			}
-			b.ReportMetric(float64(last.Requests), "requests/op")
-		})
-	}
-}
-
-func BenchmarkOneEndpoint(b *testing.B) {
-	for _, n := range []int{1000, 5000} {
-		b.Run(fmt.Sprintf("%d Services", n), func(b *testing.B) {
-			var cursor plan.Cursor
-			p, diff := plan.New(plan.Config{}).Update(many(n))
-			cursor.Note(diff)
-			backend := benchBackend(b)
-			sync := func() {
-				d := cursor.Delta(p)
-				err := backend.Sync(b.Context(), d)
+	for in, parts := range benchParts() {
+		for _, n := range []int{1000, 5000} {
+			b.Run(fmt.Sprintf("%s, %d Services", in, n), func(b *testing.B) {
+				k, l, nft := parts(b)
+				opts, err := Options{Kernel: k}.withDefaults()
 				if err != nil {
 					b.Fatal(err)
 				}
-				cursor.Done(d, nil)
-			}
-			sync()
-			b.ReportAllocs()
-			k, requests := 10, 0
-			for b.Loop() {
-				k = 19 - k
-				in := plan.Input{Endpoints: map[types.NamespacedName]*endpoints.Set{nameOf("s0"): firstOf(0, k)}}
-				p, diff = p.Update(in)
-				cursor.Note(diff)
-				sync()
-				requests += backend.LastStats().Requests
-			}
-			b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
-		})
+				backend := newBackend(opts, l)
+				backend.nft = nft
+				b.ReportAllocs()
+				run(b, n, backend)
+			})
+		}
 	}
+}
+
+// report tells what the last Sync wrote: requests to IPVS, addresses and nftables statements.
+func report(b *testing.B, s Stats) {
+	b.Helper()
+	b.ReportMetric(float64(s.Requests), "requests")
+	b.ReportMetric(float64(s.Addresses), "addresses")
+	b.ReportMetric(float64(s.Statements), "statements")
+}
+
+func BenchmarkFirstSync(b *testing.B) {
+	eachBench(b, func(b *testing.B, n int, backend *Backend) {
+		p, _ := plan.New(plan.Config{}).Update(many(n))
+		var last Stats
+		for b.Loop() {
+			if err := backend.Sync(b.Context(), plan.Full(p)); err != nil {
+				b.Fatal(err)
+			}
+			last = backend.LastStats()
+			b.StopTimer()
+			if err := backend.Cleanup(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+		}
+		report(b, last)
+	})
+}
+
+func BenchmarkOneEndpoint(b *testing.B) {
+	eachBench(b, func(b *testing.B, n int, backend *Backend) {
+		var cursor plan.Cursor
+		p, diff := plan.New(plan.Config{}).Update(many(n))
+		cursor.Note(diff)
+		sync := func() {
+			d := cursor.Delta(p)
+			err := backend.Sync(b.Context(), d)
+			if err != nil {
+				b.Fatal(err)
+			}
+			cursor.Done(d, nil)
+		}
+		sync()
+		k := 10
+		for b.Loop() { // one less, one more
+			k = 19 - k
+			in := plan.Input{Endpoints: map[types.NamespacedName]*endpoints.Set{nameOf("s0"): firstOf(0, k)}}
+			p, diff = p.Update(in)
+			cursor.Note(diff)
+			sync()
+		}
+		report(b, backend.LastStats())
+	})
 }

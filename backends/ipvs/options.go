@@ -83,6 +83,7 @@ type Stats struct {
 	Full       bool          // what is in the kernel was read and compared
 	Changes    int           // Service ports that differed
 	Requests   int           // netlink requests to IPVS
+	Written    int           // of these, those that changed something
 	Statements int           // nftables elements that were written; all objects if Full
 	Addresses  int           // addresses that were bound or unbound
 	Failed     int           // Service ports that could not be written

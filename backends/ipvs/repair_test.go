@@ -96,7 +96,7 @@ func TestCostOfOneChange(t *testing.T) {
 		return stats
 	}
 	few, many := cost(2), cost(500)
-	if few != many || few.Requests != 2 || few.Statements != 0 || few.Addresses != 0 {
+	if few != many || few.Requests != 2 || few.Written != 1 || few.Statements != 0 || few.Addresses != 0 {
 		t.Errorf("one endpoint more: %+v with few Services, %+v with many, want two requests", few, many)
 	}
 }
@@ -105,7 +105,7 @@ func TestRules(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.config.PodInterfaces = []string{"veth*", "bad name"}
 	w.sync(with(app{name: "web", vip: "10.96.0.10", eps: both}))
-	dump := w.nft.Dump()
+	dump := w.fake.Dump()
 	for name, want := range map[string]string{
 		"G22 unused ports of bound addresses": "add rule inet vipkit-ipvs filter-outside meta l4proto { tcp, udp, sctp } ip daddr @cluster-ips-4 goto refuse",
 		"G22 the node's own packets":          "add rule inet vipkit-ipvs filter-node meta l4proto { tcp, udp, sctp } ip daddr @bound-4 goto refuse",

@@ -22,14 +22,21 @@ func addr(s string) netip.Addr         { return netip.MustParseAddr(s) }
 func prefix(s string) netip.Prefix     { return netip.MustParsePrefix(s) }
 func addrPort(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 
-// A world is a node n1 without a kernel, whose Services a test changes step by step.
+// A world is a node n1, whose Services a test changes step by step: in memory, or with the
+// kernel.
 type world struct {
-	t      *testing.T
+	t     *testing.T
+	ipvs  Kernel
+	links links
+	nft   knftables.Interface
+	opts  Options
+
+	// kernel and fake are what is in memory, nil with the kernel.
 	kernel *Memory
-	links  *memoryLinks
-	nft    *knftables.Fake
-	table  knftables.Interface // nft, or the kernel's
-	opts   Options
+	fake   *knftables.Fake
+
+	// other puts an address on another interface.
+	other func(a netip.Addr)
 
 	backend *Backend
 	config  plan.Config
@@ -39,30 +46,43 @@ type world struct {
 
 func newWorld(t *testing.T, opts Options) *world {
 	t.Helper()
-	w := &world{
-		t: t, kernel: &Memory{}, links: &memoryLinks{}, opts: opts,
-		nft: knftables.NewFake(knftables.InetFamily, defaultName),
-		config: plan.Config{Node: plan.Node{
-			Name:      "n1",
-			Addresses: []netip.Addr{addr("192.0.2.2"), addr("2001:db8::2")},
-			PodCIDRs:  []netip.Prefix{prefix("10.180.0.0/24"), prefix("fd00:10:180::/64")},
-		}},
-	}
-	w.plan, w.table = plan.New(w.config), w.nft
-	w.restart()
+	m, l, fake := &Memory{}, &memoryLinks{}, knftables.NewFake(knftables.InetFamily, defaultName)
+	w := &world{t: t, ipvs: m, kernel: m, links: l, nft: fake, fake: fake, opts: opts}
+	w.other = func(a netip.Addr) { l.rest = append(l.rest, a) }
+	w.start()
 	return w
+}
+
+// start makes the node, which has no Services yet.
+func (w *world) start() {
+	w.t.Helper()
+	w.config = plan.Config{Node: plan.Node{
+		Name:      "n1",
+		Addresses: []netip.Addr{addr("192.0.2.2"), addr("2001:db8::2")},
+		PodCIDRs:  []netip.Prefix{prefix("10.180.0.0/24"), prefix("fd00:10:180::/64")},
+	}}
+	w.plan = plan.New(w.config)
+	w.restart()
+}
+
+// worlds returns what the table of Services is tried on.
+func worlds() map[string]func(t *testing.T) *world {
+	return map[string]func(t *testing.T) *world{
+		"memory": func(t *testing.T) *world { t.Helper(); return newWorld(t, Options{}) },
+		"kernel": newKernelWorld,
+	}
 }
 
 // restart puts a Backend that knows nothing in the place of the last one.
 func (w *world) restart() {
 	w.t.Helper()
-	w.opts.Kernel = w.kernel
+	w.opts.Kernel = w.ipvs
 	opts, err := w.opts.withDefaults()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	b := newBackend(opts, w.links)
-	b.nft = w.table
+	b.nft = w.nft
 	w.backend = b
 	w.cursor.Reset()
 }
@@ -176,7 +196,7 @@ func nodePort(s *service.Service) { s.Ports[0].NodePort = 30080 }
 // servers returns all virtual servers, by name, as "SCHEDULER ADDR=WEIGHT ...".
 func (w *world) servers() map[string]string {
 	w.t.Helper()
-	list, err := w.kernel.Servers()
+	list, err := w.ipvs.Servers()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -186,7 +206,7 @@ func (w *world) servers() map[string]string {
 		if v.Mark != 0 {
 			name = "mark " + string(v.Family)
 		}
-		found, err := w.kernel.RealServers(v.ServerKey)
+		found, err := w.ipvs.RealServers(v.ServerKey)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -213,8 +233,12 @@ func (w *world) wantServers(want map[string]string) {
 
 func (w *world) wantBound(want ...string) {
 	w.t.Helper()
+	bound, err := w.links.bound()
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	var got []string
-	for _, a := range slices.SortedFunc(maps.Keys(w.links.ours), netip.Addr.Compare) {
+	for _, a := range slices.SortedFunc(maps.Keys(bound), netip.Addr.Compare) {
 		got = append(got, a.String())
 	}
 	if !slices.Equal(got, want) {
@@ -229,7 +253,7 @@ func (w *world) box(name string) []string {
 	if isMap(name) {
 		kind = "map"
 	}
-	list, err := w.table.ListElements(w.t.Context(), kind, name)
+	list, err := w.nft.ListElements(w.t.Context(), kind, name)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func newIPVS(opts options, logger *slog.Logger) (plane, error) {
 		name:    opts.backend,
 		statements: func() int {
 			s := b.LastStats()
-			return s.Requests + s.Statements + s.Addresses
+			return s.Written + s.Statements + s.Addresses
 		},
 		warnings: b.Warnings,
 		sweep:    b.Sweep,
