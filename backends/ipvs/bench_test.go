@@ -85,6 +85,7 @@ func report(b *testing.B, s Stats) {
 
 func BenchmarkFirstSync(b *testing.B) {
 	eachBench(b, func(b *testing.B, n int, backend *Backend) {
+		b.Helper()
 		p, _ := plan.New(plan.Config{}).Update(many(n))
 		var last Stats
 		for b.Loop() {
@@ -104,6 +105,7 @@ func BenchmarkFirstSync(b *testing.B) {
 
 func BenchmarkOneEndpoint(b *testing.B) {
 	eachBench(b, func(b *testing.B, n int, backend *Backend) {
+		b.Helper()
 		var cursor plan.Cursor
 		p, diff := plan.New(plan.Config{}).Update(many(n))
 		cursor.Note(diff)

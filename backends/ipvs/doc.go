@@ -4,7 +4,8 @@
 // # Virtual servers without Services
 //
 // A [Reconciler] makes single virtual servers what they should be, and leaves all others alone.
-// It speaks to a [Kernel]: the IPVS of the network namespace, from [Open], or a [Memory] for tests and examples.
+// It speaks to a [Kernel]: the IPVS of the network namespace, from [Open], or a [Memory] for tests. The program
+// examples/apiservers shows how to use it.
 //
 //	Ensure  makes a virtual server with its real servers, changes in place what differs
 //	Drain   takes a virtual server out of service, and removes it once nothing is connected

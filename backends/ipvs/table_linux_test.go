@@ -19,33 +19,33 @@ import (
 )
 
 // newNamespace moves the test into a network namespace of its own, for good: it ends with the thread.
-func newNamespace(t testing.TB) {
-	t.Helper()
+func newNamespace(tb testing.TB) {
+	tb.Helper()
 	runtime.LockOSThread()
 	err := unix.Unshare(unix.CLONE_NEWNET)
 	if errors.Is(err, unix.EPERM) {
-		require(t, errors.Join(err, errors.ErrUnsupported), "")
+		require(tb, errors.Join(err, errors.ErrUnsupported), "")
 	}
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // require skips the test if the system lacks something, unless the environment insists on what.
-func require(t testing.TB, err error, what string) {
-	t.Helper()
+func require(tb testing.TB, err error, what string) {
+	tb.Helper()
 	insist := os.Getenv("VIPKIT_REQUIRE_KERNEL")
 	if errors.Is(err, errors.ErrUnsupported) && (insist == "" || !strings.Contains(insist, what)) {
-		t.Skip(err)
+		tb.Skip(err)
 	}
-	t.Fatal(err)
+	tb.Fatal(err)
 }
 
-func newTable(t testing.TB) knftables.Interface {
-	t.Helper()
+func newTable(tb testing.TB) knftables.Interface {
+	tb.Helper()
 	nft, err := knftables.New(knftables.InetFamily, defaultName)
 	if err != nil {
-		require(t, errors.Join(err, errors.ErrUnsupported), "")
+		require(tb, errors.Join(err, errors.ErrUnsupported), "")
 	}
 	return nft
 }
@@ -71,26 +71,26 @@ func newKernelWorld(t *testing.T) *world {
 }
 
 // newKernelParts gives what a Backend works with, in a namespace with the node's own addresses.
-func newKernelParts(t testing.TB) (Kernel, links, knftables.Interface) {
-	t.Helper()
-	newNamespace(t)
+func newKernelParts(tb testing.TB) (Kernel, links, knftables.Interface) {
+	tb.Helper()
+	newNamespace(tb)
 	k, err := Open()
 	if err != nil {
-		require(t, err, "ipvs")
+		require(tb, err, "ipvs")
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if closeErr := k.Close(); closeErr != nil {
-			t.Error(closeErr)
+			tb.Error(closeErr)
 		}
 	})
 	for _, a := range []string{"192.0.2.2", "2001:db8::2"} {
-		addToLoopback(t, addr(a)) // or they could be no sources
+		addToLoopback(tb, addr(a)) // or they could be no sources
 	}
-	return k, newLinks(defaultName), newTable(t)
+	return k, newLinks(defaultName), newTable(tb)
 }
 
-func addToLoopback(t testing.TB, a netip.Addr) {
-	t.Helper()
+func addToLoopback(tb testing.TB, a netip.Addr) {
+	tb.Helper()
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
 		err = netlink.LinkSetUp(lo)
@@ -99,7 +99,7 @@ func addToLoopback(t testing.TB, a netip.Addr) {
 		err = netlink.AddrReplace(lo, &netlink.Addr{IPNet: host(a), Flags: unix.IFA_F_NODAD})
 	}
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

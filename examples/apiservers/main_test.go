@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,12 +23,13 @@ const (
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		silent := map[string]bool{}
+		var silent atomic.Pointer[map[string]bool]
+		silent.Store(&map[string]bool{})
 		kernel := &ipvs.Memory{}
 		b := &balancer{
 			address: netip.MustParseAddrPort("10.103.97.2:6443"), interval: 5 * time.Second, out: &out,
 			reconciler: ipvs.NewReconciler(kernel, 0),
-			answers:    func(_ context.Context, server netip.AddrPort) bool { return !silent[server.String()] },
+			answers:    func(_ context.Context, server netip.AddrPort) bool { return !(*silent.Load())[server.String()] },
 		}
 		if err := errors.Join(b.addServer(first), b.addServer(second)); err != nil {
 			t.Fatal(err)
@@ -53,7 +55,7 @@ func TestFollow(t *testing.T) {
 			{map[string]bool{first: true, second: true}, []int{1, 1}},
 			{map[string]bool{first: true}, []int{1}}, // the second is left
 		} {
-			silent = tt.silent
+			silent.Store(&tt.silent)
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			b.wantWeights(t, tt.want...)
