@@ -48,7 +48,8 @@ test-vm:
 # Everything but the suite, and scenarios that between them need each kind of object in the table,
 # each pool, each verdict, and a change of each. All are in test-vm.
 VM_SCENARIOS := affinity-follows-the-pool|change-external-policy|change-endpoint-added-and-removed|clusterip-no-endpoints-rejects|$\
-	external-local-none-here-drops-outside|hairpin-clusterip|nodeport-addresses-all|open-connections-stay|source-ranges-with-policy-local
+	external-local-none-here-drops-outside|hairpin-clusterip|nodeport-addresses-all|open-connections-stay|source-ranges-with-policy-local|$\
+	two-services-on-one-external-ip
 test-ipvs:
 	$(call vm,$(VM_61)) -skip 'HoldsMany|Conformance' ./backends/ipvs
 	$(call vm,$(VM_61)) -run '^TestConformance$$/^($(VM_SCENARIOS))$$' ./backends/ipvs

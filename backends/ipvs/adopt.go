@@ -25,13 +25,25 @@ type record struct {
 // read reads the record. The table names what is ours before it is made and until it is
 // gone, so nothing is overlooked, and no virtual server of somebody else is taken for ours.
 func (b *Backend) read(ctx context.Context) (*record, error) {
-	rec := &record{sites: make(map[site]uint32), cluster: make(map[netip.Addr]bool), servers: make(map[ServerKey]VirtualServer)}
+	rec, err := b.readOurs(ctx)
+	if err != nil || len(rec.sites) == 0 {
+		return rec, err
+	}
 	for _, f := range families() {
 		if err := b.readTable(ctx, rec, f); err != nil {
 			return nil, err
 		}
 	}
-	var err error
+	return rec, nil
+}
+
+// readOurs reads only what is needed to tell what is ours.
+func (b *Backend) readOurs(ctx context.Context) (*record, error) {
+	rec := &record{sites: make(map[site]uint32), cluster: make(map[netip.Addr]bool), servers: make(map[ServerKey]VirtualServer)}
+	err := b.readFrontends(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
 	if rec.bound, err = b.links.bound(); err != nil {
 		return nil, err
 	}
@@ -45,7 +57,22 @@ func (b *Backend) read(ctx context.Context) (*record, error) {
 	return rec, nil
 }
 
-// readTable reads what the table says of one family.
+// readFrontends asks nft once if there is no table.
+func (b *Backend) readFrontends(ctx context.Context, rec *record) error {
+	_, err := b.nft.List(ctx, "chains")
+	if knftables.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("nftables: list chains: %w", err)
+	}
+	note := func(_ *knftables.Element, s site) { rec.sites[s] = 0 }
+	return errors.Join(
+		b.readSites(ctx, box(boxFrontends, corev1.IPv4Protocol), note),
+		b.readSites(ctx, box(boxFrontends, corev1.IPv6Protocol), note))
+}
+
+// readTable reads what else the table says of one family.
 func (b *Backend) readTable(ctx context.Context, rec *record, f corev1.IPFamily) error {
 	mark := func(e *knftables.Element, s site) {
 		var m uint64
@@ -60,7 +87,6 @@ func (b *Backend) readTable(ctx context.Context, rec *record, f corev1.IPFamily)
 		}
 	}
 	return errors.Join(
-		b.readSites(ctx, box(boxFrontends, f), mark),
 		b.readSites(ctx, box(boxPool+plan.FromPod.String(), f), mark),
 		b.readSites(ctx, box(boxPool+plan.FromNode.String(), f), mark),
 		b.readSites(ctx, box(boxDeny+plan.FromPod.String(), f), leaver),
@@ -282,7 +308,7 @@ func (b *Backend) cleanup(ctx context.Context) error {
 }
 
 func (b *Backend) removeServers(ctx context.Context) error {
-	rec, err := b.read(ctx)
+	rec, err := b.readOurs(ctx)
 	if err != nil {
 		return err
 	}

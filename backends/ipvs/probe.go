@@ -31,7 +31,7 @@ func (b *Backend) Probe(context.Context) error {
 }
 
 // Check reports whether somebody else removed virtual servers, addresses or the table. It
-// lists virtual servers and addresses; real servers, rules and elements are compared by a full Sync only.
+// lists virtual servers, addresses and, through nft, which loads the whole table, its chains; real servers, rules and elements are compared by a full Sync only.
 func (b *Backend) Check(ctx context.Context) (ok bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
