@@ -2,6 +2,7 @@ package ipvs
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -83,12 +84,13 @@ func TestSync(t *testing.T) {
 			app:  app{name: "web", vip: "10.96.0.10 fd00:96::10", eps: here + " [fd00:10:180::1]:8080@n1", change: nodePort},
 			prepare: func(w *world) {
 				w.config.NodePortAddresses = plan.NodePortSelector{All: true, Localhost: true}
-				for _, a := range []string{"127.0.0.1", "::1", "192.0.2.10", "fe80::1", "2001:db8:1::10"} {
+				for _, a := range []string{"127.0.0.1", "::1", "192.0.2.2", "2001:db8::2", "192.0.2.10", "fe80::1", "2001:db8:1::10"} {
 					w.other(addr(a))
 				}
 			},
 			servers: map[string]string{
 				"TCP 10.96.0.10:80": "rr 10.180.0.1:8080", "TCP [fd00:96::10]:80": "rr [fd00:10:180::1]:8080",
+				"TCP 192.0.2.2:30080": "rr 10.180.0.1:8080", "TCP [2001:db8::2]:30080": "rr [fd00:10:180::1]:8080",
 				"TCP 192.0.2.10:30080": "rr 10.180.0.1:8080", "TCP [2001:db8:1::10]:30080": "rr [fd00:10:180::1]:8080",
 			},
 			bound: []string{"10.96.0.10", "fd00:96::10"},
@@ -386,5 +388,21 @@ func TestRestartKeepsMarks(t *testing.T) {
 	}
 	if !stats.Full || stats.Addresses != 0 {
 		t.Errorf("stats %+v, want full, and no address bound", stats)
+	}
+}
+
+// An address that the node is said to have and the machine has not can be no source.
+func TestSourceOfBoundAddresses(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.config.Node.Addresses = []netip.Addr{addr("203.0.113.1"), addr("192.0.2.2"), addr("2001:db8::2")}
+	w.other(addr("192.0.2.2"))
+	w.sync(with(app{name: "web", vip: "10.96.0.10 fd00:96::10", eps: both}))
+	bound, err := w.links.bound()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[netip.Addr]netip.Addr{addr("10.96.0.10"): addr("192.0.2.2"), addr("fd00:96::10"): {}}
+	if !maps.Equal(bound, want) {
+		t.Errorf("sources %v, want %v", bound, want)
 	}
 }

@@ -57,7 +57,8 @@ type program struct {
 type node struct {
 	opts  Options
 	name  string
-	own   map[netip.Addr]bool // addresses that are on this machine without us
+	own   map[netip.Addr]bool // addresses that are on this machine without us, or should be
+	here  map[netip.Addr]bool // of these, those that are; nil if that is not known
 	local []netip.Addr        // of these, those that serve NodePorts with "all"
 	plan  *plan.Plan
 	mark  func(k plan.Key, pool plan.Pool) uint32

@@ -106,8 +106,11 @@ func (b *Backend) free(mark uint32) {
 func (b *Backend) newNode(p *plan.Plan, others []netip.Addr) *node {
 	cfg := p.Config()
 	n := &node{opts: b.opts, name: cfg.Node.Name, plan: p, own: make(map[netip.Addr]bool), mark: b.mark}
+	if len(others) > 0 {
+		n.here = make(map[netip.Addr]bool, len(others))
+	}
 	for _, a := range others {
-		n.own[a] = true
+		n.own[a], n.here[a] = true, true
 		if !a.IsLoopback() && !a.IsLinkLocalUnicast() {
 			n.local = append(n.local, a)
 		}
@@ -118,10 +121,11 @@ func (b *Backend) newNode(p *plan.Plan, others []netip.Addr) *node {
 	return n
 }
 
-// source returns the address with which the node dials a, the primary one.
+// source returns the address with which the node dials a: the primary one of those that
+// this machine has. The kernel takes no others; the zero value lets it choose.
 func (n *node) source(a netip.Addr) netip.Addr {
 	for _, own := range n.plan.Config().Node.Addresses {
-		if own.Is4() == a.Is4() {
+		if own.Is4() == a.Is4() && (n.here == nil || n.here[own]) {
 			return own
 		}
 	}
