@@ -81,6 +81,7 @@ func parse() (settings, error) {
 	flag.IntVar(&s.KubeSlow, "kube-slow", 10_000, "number of Services from which kube-proxy is measured less often")
 	flag.IntVar(&s.KubeRounds, "kube-rounds", 1, "how often that is")
 	flag.BoolVar(&s.Full, "full", false, "do not leave out kube-proxy's slow steps")
+	flag.StringVar(&s.Profile, "profile", "", "existing folder for profiles of processor time and heap of first syncs")
 	flag.StringVar(&s.json, "json", "", "file to write the measurements to")
 	flag.StringVar(&s.svg, "svg", "", "folder to draw growth curves in")
 	flag.Func("add", "file with the measurements of an earlier run, to show with these; repeatable", func(name string) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,7 @@ type Stage struct {
 	spec    worker.Spec
 	cluster *cluster.Cluster
 	proxy   proxies.Proxy
+	profile profiler
 	next    int // counts changes, so that they come to different Services
 	zone    int
 	svc     *corev1.Service // the one that Added added
@@ -53,8 +55,9 @@ type Stage struct {
 
 // New returns a Stage on which nothing has happened yet.
 func New(spec worker.Spec) (*Stage, error) {
+	profile := newProfiler(spec.Profile, spec.Proxy, spec.Plane, strconv.Itoa(spec.Services))
 	p, err := proxies.New(spec.Proxy, spec.Plane)
-	return &Stage{spec: spec, proxy: p, cluster: cluster.New(spec.Services, spec.Endpoints)}, err
+	return &Stage{spec: spec, proxy: p, profile: profile, cluster: cluster.New(spec.Services, spec.Endpoints)}, err
 }
 
 // Run prepares a step and measures it.
@@ -74,11 +77,16 @@ func (s *Stage) Run(step string) (results.Values, error) {
 // not counted.
 func (s *Stage) first() (results.Values, error) {
 	before := liveHeap()
+	if err := s.profile.start(); err != nil {
+		return nil, err
+	}
 	children := watchChildren()
 	v, err := s.timed(func() error { return s.proxy.Start(s.cluster.Services, s.cluster.Slices) })
 	v[results.ChildRSS] = children()
 	v[results.PeakRSS] = peakRSS("self")
+	err = errors.Join(err, s.profile.stop())
 	v[results.Heap] = liveHeap() - before
+	err = errors.Join(err, s.profile.heap())
 	if err == nil && v[results.Written] < float64(s.spec.Services) {
 		err = fmt.Errorf("only %g statements for %d Services", v[results.Written], s.spec.Services)
 	}

@@ -57,6 +57,8 @@ func (i *countingIPT) EnsureRule(pos utiliptables.RulePosition, t utiliptables.T
 }
 
 // Monitor does nothing: nobody flushes the tables, and its polling would be measured.
+//
+//nolint:revive // the parameters are those of the interface
 func (*countingIPT) Monitor(utiliptables.Chain, []utiliptables.Table, func(), time.Duration, <-chan struct{}) {
 }
 

@@ -24,7 +24,7 @@ func (r *Run) Draw(dir string) error {
 	return nil
 }
 
-// A point is a number of Services and a time in seconds.
+// A point is a number of Services and a time in seconds, or a place in the picture.
 type point struct{ x, y float64 }
 
 // A curve is one line of a chart.
@@ -115,20 +115,20 @@ func (c chart) svg() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n", width, height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/>`+"\n", width, height)
-	text(&b, width/2, 24, "middle", c.title)
-	text(&b, (left+width-right)/2, height-12, "middle", "Services, 10 endpoints each")
+	text(&b, point{width / 2, 24}, "middle", c.title)
+	text(&b, point{(left + width - right) / 2, height - 12}, "middle", "Services, 10 endpoints each")
 	for _, v := range x.ticks() {
-		rule(&b, x.at(v), top, x.at(v), height-under)
-		text(&b, x.at(v), height-under+18, "middle", thousands(v))
+		rule(&b, point{x.at(v), top}, point{x.at(v), height - under})
+		text(&b, point{x.at(v), height - under + 18}, "middle", thousands(v))
 	}
 	for _, v := range y.ticks() {
-		rule(&b, left, y.at(v), width-right, y.at(v))
-		text(&b, left-8, y.at(v)+4, "end", seconds(v))
+		rule(&b, point{left, y.at(v)}, point{width - right, y.at(v)})
+		text(&b, point{left - 8, y.at(v) + 4}, "end", seconds(v))
 	}
 	for i, line := range c.curves {
 		line.draw(&b, x, y)
 		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="12" height="4" fill="%s"/>`+"\n", left+12, top+14+18*i, line.colour)
-		text(&b, left+30, float64(top+20+18*i), "start", line.name)
+		text(&b, point{left + 30, float64(top + 20 + 18*i)}, "start", line.name)
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
@@ -142,14 +142,14 @@ func (c curve) draw(b *bytes.Buffer, x, y scale) {
 	b.WriteString(`"/>` + "\n")
 	for _, p := range c.points {
 		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`+"\n", x.at(p.x), y.at(p.y), c.colour)
-		text(b, x.at(p.x), y.at(p.y)-9, "middle", seconds(p.y))
+		text(b, point{x.at(p.x), y.at(p.y) - 9}, "middle", seconds(p.y))
 	}
 }
 
-func rule(b *bytes.Buffer, x1, y1, x2, y2 float64) {
-	fmt.Fprintf(b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#ddd"/>`+"\n", x1, y1, x2, y2)
+func rule(b *bytes.Buffer, from, to point) {
+	fmt.Fprintf(b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#ddd"/>`+"\n", from.x, from.y, to.x, to.y)
 }
 
-func text(b *bytes.Buffer, x, y float64, anchor, s string) {
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, html.EscapeString(s))
+func text(b *bytes.Buffer, at point, anchor, s string) {
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", at.x, at.y, anchor, html.EscapeString(s))
 }

@@ -29,7 +29,8 @@ type Options struct {
 	KubeMost, KubeSlow, KubeRounds int
 	Full                           bool
 
-	Log io.Writer // progress
+	Profile string    // folder for profiles of first syncs, "" for none; the last round counts
+	Log     io.Writer // progress
 }
 
 // Run measures everything and adds it to r. What was measured before an error is kept.
@@ -63,7 +64,8 @@ func (o Options) control(r *results.Run) error {
 			}
 			for round := range o.Rounds {
 				o.logf("%s, %s, %d Services, round %d of %d", results.Control, plane, n, round+1, o.Rounds)
-				if err := o.controlRound(r, worker.Spec{Part: results.Control, Plane: plane, Services: n, Endpoints: o.Endpoints}, round); err != nil {
+				spec := worker.Spec{Part: results.Control, Plane: plane, Services: n, Endpoints: o.Endpoints, Profile: o.Profile}
+				if err := o.controlRound(r, spec, round); err != nil {
 					return err
 				}
 			}

@@ -27,6 +27,7 @@ type Spec struct {
 	Plane     string `json:"plane"`
 	Services  int    `json:"services"`
 	Endpoints int    `json:"endpoints"` // of each Service
+	Profile   string `json:"profile"`   // folder for profiles of the first sync, "" for none
 }
 
 // A Worker is the parent's side of such a process.
