@@ -23,6 +23,11 @@ type Endpoint struct {
 	// with nil resolved: ready and serving default to true, terminating to false.
 	Ready, Serving, Terminating bool
 
+	// Weight is the relative share of new connections for data planes that can
+	// weigh (ipvs); the others ignore it. The tracker sets 1, a hook may choose
+	// another. 0 means no new connections.
+	Weight uint16
+
 	// NodeName is the node that the endpoint runs on, "" if unknown. It is
 	// compared byte by byte.
 	NodeName string
@@ -31,26 +36,12 @@ type Endpoint struct {
 	// endpoint (hints.forZones, hints.forNodes), sorted. Empty means no hint.
 	ZoneHints, NodeHints []string
 
-	// Weight is the relative share of new connections for data planes that can
-	// weigh (ipvs); the others ignore it. The tracker sets 1, a hook may choose
-	// another. 0 means no new connections.
-	Weight uint16
-
 	// Ext is what a hook attached, nil if nothing. It is compared with ==.
 	Ext any
-
-	// text is Addr as text, the sort key. It is empty for an Endpoint that did
-	// not come out of NewSet or a tracker.
-	text string
 }
 
 // String returns the address and port, as in "10.0.0.1:80" or "[fd00::1]:80".
-func (e *Endpoint) String() string {
-	if e.text != "" {
-		return e.text
-	}
-	return e.Addr.String()
-}
+func (e *Endpoint) String() string { return e.Addr.String() }
 
 // Usable reports whether new connections may be sent to the endpoint when no
 // ready one is left: it is terminating but still serving (KEP-1669).
@@ -58,7 +49,7 @@ func (e *Endpoint) Usable() bool { return e.Serving && e.Terminating }
 
 // Compare orders endpoints by the bytes of their text, so that 10.0.0.10:80
 // comes before 10.0.0.2:80.
-func Compare(a, b *Endpoint) int { return strings.Compare(a.String(), b.String()) }
+func Compare(a, b *Endpoint) int { return compareText(a.Addr, b.Addr) }
 
 // Equal reports whether a and b are the same in every field that is used.
 func Equal(a, b *Endpoint) bool {

@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -94,9 +95,9 @@ func (s *serviceState) adopt(st *sliceState) {
 func (s *serviceState) patch() {
 	stale := s.stale()
 	lists, changed := maps.Collect(s.merged.All()), false
-	for k, texts := range stale {
-		slices.Sort(texts)
-		if eps, ok := replace(lists[k], s.winners(k, slices.Compact(texts))); ok {
+	for k, addrs := range stale {
+		slices.SortFunc(addrs, compareText)
+		if eps, ok := replace(lists[k], s.winners(k, slices.Compact(addrs))); ok {
 			lists[k], changed = eps, true
 		}
 	}
@@ -119,10 +120,10 @@ func joined(lists map[Key][]*Endpoint) *Set {
 	return merged
 }
 
-// stale returns the addresses, as text in no order, whose endpoint differs
-// between what a slice has and what it had.
-func (s *serviceState) stale() map[Key][]string {
-	stale := make(map[Key][]string)
+// stale returns the addresses, in no order, whose endpoint differs between what a
+// slice has and what it had.
+func (s *serviceState) stale() map[Key][]netip.AddrPort {
+	stale := make(map[Key][]netip.AddrPort)
 	for _, st := range s.slices {
 		if st.set == st.merged {
 			continue
@@ -139,40 +140,39 @@ func (s *serviceState) stale() map[Key][]string {
 	return stale
 }
 
-// appendDifferent appends the text of every address whose endpoint is not equal
-// in a and b.
-func appendDifferent(texts []string, a, b []*Endpoint) []string {
+// appendDifferent appends every address whose endpoint is not equal in a and b.
+func appendDifferent(addrs []netip.AddrPort, a, b []*Endpoint) []netip.AddrPort {
 	for len(a) > 0 && len(b) > 0 {
-		switch c := byText(a[0], b[0]); {
+		switch c := Compare(a[0], b[0]); {
 		case c < 0:
-			texts, a = append(texts, a[0].text), a[1:]
+			addrs, a = append(addrs, a[0].Addr), a[1:]
 		case c > 0:
-			texts, b = append(texts, b[0].text), b[1:]
+			addrs, b = append(addrs, b[0].Addr), b[1:]
 		default:
 			if !Equal(a[0], b[0]) {
-				texts = append(texts, a[0].text)
+				addrs = append(addrs, a[0].Addr)
 			}
 			a, b = a[1:], b[1:]
 		}
 	}
 	for _, e := range slices.Concat(a, b) {
-		texts = append(texts, e.text)
+		addrs = append(addrs, e.Addr)
 	}
-	return texts
+	return addrs
 }
 
 // A winner is the endpoint that counts for an address, nil if there is none.
 type winner struct {
-	text string
+	addr netip.AddrPort
 	ep   *Endpoint
 }
 
-// winners finds the best endpoint for each of texts, which are sorted. Slices
+// winners finds the best endpoint for each of addrs, which are sorted. Slices
 // are asked in the order of their names, so the greater name wins a tie.
-func (s *serviceState) winners(k Key, texts []string) []winner {
-	won := make([]winner, len(texts))
-	for i, text := range texts {
-		won[i].text = text
+func (s *serviceState) winners(k Key, addrs []netip.AddrPort) []winner {
+	won := make([]winner, len(addrs))
+	for i, a := range addrs {
+		won[i].addr = a
 	}
 	for _, st := range s.slices {
 		intersect(won, st.set.Get(k), func(w *winner, e *Endpoint) {
@@ -189,8 +189,8 @@ func (s *serviceState) winners(k Key, texts []string) []winner {
 func intersect(won []winner, eps []*Endpoint, f func(*winner, *Endpoint)) {
 	if len(eps) < len(won) {
 		for _, e := range eps {
-			i, ok := slices.BinarySearchFunc(won, e.text, func(w winner, text string) int {
-				return strings.Compare(w.text, text)
+			i, ok := slices.BinarySearchFunc(won, e.Addr, func(w winner, a netip.AddrPort) int {
+				return compareText(w.addr, a)
 			})
 			if ok {
 				f(&won[i], e)
@@ -199,7 +199,7 @@ func intersect(won []winner, eps []*Endpoint, f func(*winner, *Endpoint)) {
 		return
 	}
 	for i := range won {
-		if j := search(eps, won[i].text); j < len(eps) && eps[j].text == won[i].text {
+		if j := search(eps, won[i].addr); j < len(eps) && eps[j].Addr == won[i].addr {
 			f(&won[i], eps[j])
 		}
 	}
@@ -232,10 +232,10 @@ func replace(eps []*Endpoint, won []winner) (out []*Endpoint, ok bool) {
 // splice appends eps with the winners in their places to out.
 func splice(out, eps []*Endpoint, won []winner) []*Endpoint {
 	for _, w := range won {
-		i := search(eps, w.text)
+		i := search(eps, w.addr)
 		out = append(out, eps[:i]...)
 		eps = eps[i:]
-		if len(eps) > 0 && eps[0].text == w.text {
+		if len(eps) > 0 && eps[0].Addr == w.addr {
 			eps = eps[1:]
 		}
 		if w.ep != nil {

@@ -144,38 +144,24 @@ func (r *reader) normalize(e *Endpoint, index int) bool {
 
 // share returns the endpoint of old that equals e, else a copy of e.
 func (r *reader) share(old []*Endpoint, e *Endpoint) *Endpoint {
-	var buf [64]byte // the longest IPv6 address with brackets and port has 47 bytes
-	text := e.Addr.AppendTo(buf[:0])
-	i := search(old, text)
-	found := i < len(old) && old[i].text == string(text)
-	if found && Equal(old[i], e) {
+	i := search(old, e.Addr)
+	if i < len(old) && Equal(old[i], e) {
 		return old[i]
 	}
 	kept := new(Endpoint)
 	*kept = *e
 	kept.NodeName = r.names.name(e.NodeName)
-	if found {
-		kept.text = old[i].text
-	} else {
-		kept.text = string(text)
-	}
 	return kept
 }
 
 func (r *reader) problem(err *field.Error) { r.problems = append(r.problems, err) }
 
-// search returns the index of the first endpoint whose text is not below text.
-func search[T string | []byte](eps []*Endpoint, text T) int {
-	lo, hi := 0, len(eps)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if eps[mid].text < string(text) {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+// search returns the index of the first endpoint that does not come before addr.
+func search(eps []*Endpoint, addr netip.AddrPort) int {
+	i, _ := slices.BinarySearchFunc(eps, addr, func(e *Endpoint, a netip.AddrPort) int {
+		return compareText(e.Addr, a)
+	})
+	return i
 }
 
 // protocol resolves nil to TCP, as the apiserver does. A known protocol is

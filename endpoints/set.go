@@ -3,7 +3,6 @@ package endpoints
 import (
 	"iter"
 	"slices"
-	"strings"
 )
 
 // A Set holds the endpoints of one Service. It is immutable and safe for
@@ -14,7 +13,7 @@ type Set struct {
 
 type list struct {
 	key Key
-	eps []*Endpoint // sorted by text, one per address
+	eps []*Endpoint // sorted by Compare, one per address
 }
 
 // NewSet returns a Set of the given endpoints, for tests and for sources other
@@ -28,7 +27,6 @@ func NewSet(eps map[Key][]Endpoint) *Set {
 		l := list{key: k, eps: make([]*Endpoint, len(in))}
 		for i := range in {
 			e := in[i]
-			e.text = e.Addr.String()
 			l.eps[i] = &e
 		}
 		lists = append(lists, l)
@@ -36,8 +34,8 @@ func NewSet(eps map[Key][]Endpoint) *Set {
 	return newSet(lists)
 }
 
-// newSet makes a Set of lists in any order, whose endpoints have a text and are
-// in the order in which they were found. Lists with equal keys are joined. It
+// newSet makes a Set of lists in any order, whose endpoints are in the order in which
+// they were found. Lists with equal keys are joined. It
 // takes over the lists, and returns nil if there are no endpoints.
 func newSet(lists []list) *Set {
 	slices.SortStableFunc(lists, func(a, b list) int { return a.key.Compare(b.key) })
@@ -60,14 +58,14 @@ func newSet(lists []list) *Set {
 	return &Set{lists: slices.Clip(kept)}
 }
 
-// sortUnique sorts eps by text in place and keeps the best one of each address,
+// sortUnique sorts eps in place and keeps the best one of each address,
 // the first if they are equally good.
 func sortUnique(eps []*Endpoint) []*Endpoint {
-	slices.SortStableFunc(eps, byText)
+	slices.SortStableFunc(eps, Compare)
 	n := 0
 	for _, e := range eps[1:] {
 		switch {
-		case e.text != eps[n].text:
+		case e.Addr != eps[n].Addr:
 			n++
 			eps[n] = e
 		case Better(e, eps[n]):
@@ -77,9 +75,6 @@ func sortUnique(eps []*Endpoint) []*Endpoint {
 	clear(eps[n+1:])
 	return slices.Clip(eps[:n+1])
 }
-
-// byText is Compare for endpoints of which it is known that they have a text.
-func byText(a, b *Endpoint) int { return strings.Compare(a.text, b.text) }
 
 // Get returns the endpoints under k, sorted by [Compare], one per address; nil
 // if there are none. The caller must not change the slice.
