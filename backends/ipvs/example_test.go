@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/ipvs"
+	"github.com/vipkit/vipkit/proxy/plan"
 )
 
 // A node reaches the API servers of its cluster at one address, whichever of them
@@ -58,4 +59,23 @@ func ExampleReconciler() {
 	// still draining: 0 <nil>
 	// 192.0.2.11:6443 weight 1 connections 0
 	// 192.0.2.13:6443 weight 1 connections 0
+}
+
+// The user's own data, here the name of a scheduler from an annotation, chooses how one
+// Service is balanced.
+func ExampleOptions() {
+	opts := ipvs.Options{
+		Balance: ipvs.Balance{Scheduler: "mh", HashPort: true},
+		PerPort: func(p *plan.Port) ipvs.Balance {
+			if scheduler, ok := p.Ext.(string); ok {
+				return ipvs.Balance{Scheduler: scheduler}
+			}
+			return ipvs.Balance{Scheduler: "mh", HashPort: true}
+		},
+	}
+	fmt.Println(opts.PerPort(&plan.Port{Ext: "wlc"}).Scheduler)
+	fmt.Println(opts.PerPort(&plan.Port{}).Scheduler)
+	// Output:
+	// wlc
+	// mh
 }
