@@ -205,7 +205,9 @@ func (n *node) marks(add func(string, string, ...any), o plan.Origin, f corev1.I
 // filters adds what refuses packets that are for us and not for IPVS.
 func filters(add func(string, string, ...any), o plan.Origin, f corev1.IPFamily) {
 	chain, p := chainFilter+o.String(), proto(f)
-	add(chain, "%s @%s %s . %s saddr != @%s drop", dialed(f), box(boxRestricted, f), dialed(f), p, box(boxAllowed, f))
+	// For "meta l4proto" in a key with ranges nft 1.0.6 makes an operation on a single byte, which newer
+	// kernels refuse (seen in 6.12.117).
+	add(chain, "%s @%s %s daddr . ct protocol . th dport . %s saddr != @%s drop", dialed(f), box(boxRestricted, f), p, p, box(boxAllowed, f))
 	add(chain, "%s vmap @%s", dialed(f), box(boxDeny+o.String(), f))
 	add(chain, "%s @%s return", dialed(f), box(boxFrontends, f))
 	// An address of ours is one of the host: without this every port of the host would be open on it.

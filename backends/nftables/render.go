@@ -44,14 +44,17 @@ func (f *family) dispatchAddress(box string) string {
 
 func dispatchPort(box string) string { return "meta l4proto . th dport vmap @" + box }
 
+// rangeProto is the protocol of a packet as it stands in a key with ranges. For "meta l4proto" there nft 1.0.6
+// makes an operation on a single byte, which newer kernels refuse (seen in 6.12.117).
+const rangeProto = "ct protocol"
+
 func (f *family) restrictAddress() string {
-	frontend := f.addr("daddr") + " . meta l4proto . th dport"
-	return frontend + " @" + boxRestricted + " " + frontend + " . " + f.addr("saddr") + " != @" + boxAllowed + " drop"
+	d, rest := f.addr("daddr")+" . ", " . th dport"
+	return d + "meta l4proto" + rest + " @" + boxRestricted + " " + d + rangeProto + rest + " . " + f.addr("saddr") + " != @" + boxAllowed + " drop"
 }
 
 func (f *family) restrictPort() string {
-	const frontend = "meta l4proto . th dport"
-	return frontend + " @" + boxRestrictedPorts + " " + frontend + " . " + f.addr("saddr") + " != @" + boxAllowedPorts + " drop"
+	return "meta l4proto . th dport @" + boxRestrictedPorts + " " + rangeProto + " . th dport . " + f.addr("saddr") + " != @" + boxAllowedPorts + " drop"
 }
 
 func (f *family) destinationIn(box, what string) string {
