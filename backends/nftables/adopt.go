@@ -105,12 +105,28 @@ func (a *adoption) load(found *contents) error {
 		}
 	}
 	maps.Copy(t.chains, found.chains)
+	for name := range found.chains {
+		if s, ok := parseShared(name); ok && s.kind == pickChain && !a.leads(s) {
+			t.chains[name] = unled // no rule has this comment, so whoever needs it writes both
+		}
+	}
 	for id := range a.have {
 		if isCounted(id.box) {
 			t.counted[id] = tally{present: true}
 		}
 	}
 	return nil
+}
+
+// unled stands for the rules of a chain that no element leads to.
+const unled = "unled"
+
+// leads reports whether the element that leads to the chain of a pick is in the kernel and not
+// claimed by the chain already.
+func (a *adoption) leads(s shared) bool {
+	want := s.entry()
+	have, ok := a.have[want.id]
+	return ok && have.value == want.value
 }
 
 // loadPrivate takes over a box of affinity. What the packets have written stays theirs.
@@ -169,8 +185,8 @@ func (a *adoption) claim(i *item) {
 	}
 	for _, s := range i.after.shared {
 		a.claimed[s.name()] = true
-		for _, p := range s.needs() {
-			a.claimed[p.name()] = true
+		if s.kind == pickChain && a.leads(s) {
+			delete(a.have, s.entry().id)
 		}
 	}
 	i.trim()
@@ -239,16 +255,16 @@ func (a *adoption) slotsFrom(id elementID, first uint32) []netip.AddrPort {
 // stale returns the removal of everything that nothing has claimed.
 func (a *adoption) stale() *item {
 	gone := &program{}
+	for name := range a.found.chains {
+		if !a.claimed[name] && !a.isShared(name) {
+			a.removeChain(gone, name)
+		}
+	}
 	for id, el := range a.have {
 		if isCounted(id.box) {
 			gone.unowned = append(gone.unowned, id)
 		} else {
 			gone.elements = append(gone.elements, el)
-		}
-	}
-	for name := range a.found.chains {
-		if !a.claimed[name] && !a.isShared(name) {
-			a.removeChain(gone, name)
 		}
 	}
 	for name, info := range a.found.boxes {
@@ -260,10 +276,19 @@ func (a *adoption) stale() *item {
 }
 
 // isShared reports whether a chain is what its name says: one that Service ports
-// needed once and may need again.
+// needed once and may need again. It then keeps the element that leads to it.
 func (a *adoption) isShared(name string) bool {
 	s, ok := parseShared(name)
-	return ok && s.chain(a.table.family, a.layout).print() == a.found.chains[name]
+	if !ok || s.chain(a.table.family, a.layout).print() != a.found.chains[name] {
+		return false
+	}
+	if s.kind == pickChain {
+		if !a.leads(s) {
+			return false
+		}
+		delete(a.have, s.entry().id)
+	}
+	return true
 }
 
 // removeChain takes a chain away: one that is empty already was flushed by an

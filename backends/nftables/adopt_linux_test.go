@@ -47,7 +47,7 @@ func TestAdoptDifferent(t *testing.T) {
 		want string // is in the ruleset then
 	}{
 		{"#9 node port addresses wider", plan.Input{Config: twoAddresses(func(c *plan.Config) { c.NodePortAddresses.All = true })}, "fib daddr type local"},
-		{"#9 policy Local becomes Cluster", with(app{name: "local", vip: "10.96.0.14", eps: two, change: externals}), "10.96.0.14 . tcp . 80 comment \"ns1/local:p80\" : goto row-tcp-cCC-2"},
+		{"#9 policy Local becomes Cluster", with(app{name: "local", vip: "10.96.0.14", eps: two, change: externals}), "10.96.0.14 . tcp . 80 comment \"ns1/local:p80\" : goto row-cCC"},
 		{"#9 the last endpoint goes", with(app{name: "plain", vip: "10.96.0.10"}), "10.96.0.10 . tcp . 80 comment \"ns1/plain:p80\" : goto refuse"},
 		{"#9 the only endpoint is another", with(app{name: "plain", vip: "10.96.0.10", eps: "10.180.1.9:80"}), "10.96.0.10 . 80 . 0 : 10.180.1.9 . 80"},
 		{"#9 timeout while stopped", with(app{name: "sticky", vip: "10.96.0.13", eps: two, change: both(affine, func(s *service.Service) { s.AffinityTimeout /= 3 })}), "timeout 1h"},
@@ -99,6 +99,11 @@ func TestAdoptLeftovers(t *testing.T) {
 		}, false},
 		{"rule of nobody in a chain of ours", []string{"insert rule ip vipkit services counter drop"}, false},
 		{"#83 shared chain changed", []string{"flush chain ip vipkit pick-tcp-16"}, false},
+		{"#83 nothing leads to a shared chain", []string{"delete element ip vipkit picks { tcp . 0:2, tcp . 0:f }"}, false},
+		{"#83 something else leads to a shared chain", []string{
+			"delete element ip vipkit picks { tcp . 0:2, tcp . 0:e }",
+			"add element ip vipkit picks { tcp . 0:2 : goto pick-tcp-1, tcp . 0:e : drop, udp . 0:1 : drop }",
+		}, false},
 	}
 	for _, tt := range tests {
 		for _, s := range tt.leave {

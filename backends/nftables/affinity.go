@@ -67,9 +67,9 @@ func privateBox(name string, clients int) (b box, ok bool) {
 	case !strings.HasPrefix(name, affinityPrefix):
 		return b, false
 	case strings.HasSuffix(name, suffixClients):
-		return box{name: name, key: []field{fieldAddr}, value: idValue, dynamic: true, size: clients}, true
+		return box{name: name, key: []field{fieldAddr}, value: numberValue, dynamic: true, size: clients}, true
 	case strings.HasSuffix(name, suffixAliveCluster), strings.HasSuffix(name, suffixAliveLocal):
-		b.key = []field{fieldID}
+		b.key = []field{fieldNumber}
 	case strings.HasSuffix(name, suffixSlotsCluster), strings.HasSuffix(name, suffixSlotsLocal):
 		b.key = []field{fieldSlot}
 	}

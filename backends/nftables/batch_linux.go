@@ -138,17 +138,22 @@ func (b *batch) key(kind int, f *family, bx box, k key) {
 
 // data adds what the element gives.
 func (b *batch) data(bx box, v value) {
-	if bx.value == noValue || bx.value == idValue {
+	if bx.value == noValue {
 		return
 	}
 	at := b.open(unix.NFTA_SET_ELEM_DATA | nested)
 	if bx.value == verdictValue {
 		b.verdict(v.verdict)
-	} else {
-		inner := b.open(unix.NFTA_DATA_VALUE)
-		b.buf = appendDst(b.buf, v.dst)
-		b.close(inner)
+		b.close(at)
+		return
 	}
+	inner := b.open(unix.NFTA_DATA_VALUE)
+	if bx.value == numberValue {
+		b.buf = binary.NativeEndian.AppendUint32(b.buf, v.number)
+	} else {
+		b.buf = appendDst(b.buf, v.dst)
+	}
+	b.close(inner)
 	b.close(at)
 }
 

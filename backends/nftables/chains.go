@@ -15,6 +15,10 @@ func (f *family) fixedChains(l *layout) []chain {
 		{name: chainNoEndpoint, rules: []string{f.dispatchAddress(boxNoEndpointIPs)}},
 		{name: chainClusterIPs, rules: []string{f.destinationIn(boxClusterIPs, ruleReject), f.destinationIn(boxServiceCIDRs, ruleDrop)}},
 	}
+	for _, in := range places() {
+		// A packet that came with a priority could look as if it had a size.
+		chains = append(chains, chain{name: in.pick(), rules: []string{forgetPriority, f.recallSize(in), dispatchSize(in)}})
+	}
 	return append(chains, f.baseChains(l)...)
 }
 

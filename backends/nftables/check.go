@@ -56,7 +56,31 @@ func (b *Backend) checkTable(t *table) (bool, error) {
 	if ok, err := b.checkConfig(t); err != nil || !ok {
 		return false, err
 	}
+	if ok, err := b.checkPicks(t); err != nil || !ok {
+		return false, err
+	}
 	return b.checkSample(t)
+}
+
+// checkPicks looks whether all shared chains can be reached.
+func (b *Backend) checkPicks(t *table) (bool, error) {
+	have := make(map[elementID]value)
+	for _, in := range places() {
+		elements, err := b.kernel.elements(t.family, b.opts.Table, t.boxes[in.picks()])
+		if err != nil {
+			return false, err
+		}
+		for _, el := range elements {
+			have[el.id] = el.value
+		}
+	}
+	for name := range t.chains {
+		s, ok := parseShared(name)
+		if ok && s.kind == pickChain && have[s.entry().id] != s.entry().value {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // checkConfig compares the sets of ranges: an interval set cannot be asked for one of

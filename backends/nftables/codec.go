@@ -58,7 +58,7 @@ func (f *family) decodeKey(b box, data, end []byte) (key, error) {
 			k.proto = protocolNumbered(raw[0])
 		case fieldPort:
 			k.port = binary.BigEndian.Uint16(raw)
-		case fieldSlot, fieldID:
+		case fieldSlot, fieldNumber:
 			k.n = binary.NativeEndian.Uint32(raw)
 		case fieldPrefix:
 			if len(end) < at+n {
@@ -115,7 +115,7 @@ func (f *family) appendKey(out []byte, b box, k key, last bool) []byte {
 		case fieldPort:
 			out = binary.BigEndian.AppendUint16(out, k.port)
 			out = append(out, 0, 0)
-		case fieldSlot, fieldID:
+		case fieldSlot, fieldNumber:
 			out = binary.NativeEndian.AppendUint32(out, k.n)
 		case fieldPrefix:
 			from, to := bounds(k.src)
@@ -135,6 +135,14 @@ func appendAddr(out []byte, a netip.Addr) []byte {
 	}
 	sixteen := a.As16()
 	return append(out, sixteen[:]...)
+}
+
+// decodeNumber reads a number that is in the packet priority.
+func decodeNumber(data []byte) (uint32, error) {
+	if len(data) < 4 {
+		return 0, fmt.Errorf("number: %d bytes", len(data))
+	}
+	return binary.NativeEndian.Uint32(data), nil
 }
 
 // appendDst is the reverse of decodeDst.

@@ -92,7 +92,7 @@ func (c portCompiler) frontend(fe *plan.Frontend) {
 	}
 	at.verdict(c.p, boxServices, boxNodePorts, c.dispatch(fe, at))
 	if c.affine == nil {
-		at.slots(c.p, c.s, forwarding(fe.Actions))
+		at.pools(c.p, c.s, forwarding(fe.Actions))
 	}
 	at.verdict(c.p, boxNoEndpointIPs, boxNoEndpointPorts, denialOf(c.p, fe))
 	if fe.Restricted {
@@ -112,18 +112,13 @@ func (c portCompiler) dispatch(fe *plan.Frontend, at target) string {
 	if c.affine != nil {
 		return gotoChain(c.affine.row(c.p, sh))
 	}
-	row := shared{kind: rowChain, proto: at.proto, nodePort: at.nodePort, shape: sh}
-	if sh.usesCluster() {
-		row.cluster = len(c.s.cluster)
-	}
-	if sh.usesLocal() {
-		row.local = len(c.s.local)
-	}
 	if letter, ok := sh.uniform(false); ok && letter == letterCluster {
-		row = row.pick(plan.ClusterPool)
+		return gotoChain(place{nodePort: at.nodePort}.pick())
 	} else if ok && letter == letterLocal {
-		row = row.pick(plan.LocalPool)
+		return gotoChain(place{at.nodePort, true}.pick())
 	}
+	row := shared{kind: rowChain, shape: sh}
+	row.nodePort = at.nodePort
 	c.p.shared = append(c.p.shared, row)
 	return gotoChain(row.name())
 }
@@ -178,21 +173,30 @@ func (t target) verdict(p *program, address, nodePort, verdict string) {
 	}
 }
 
-// slots adds the elements from slots to endpoints for the pools that sh uses.
-func (t target) slots(p *program, s *portState, sh shape) {
-	add := func(pool []netip.AddrPort, offset int) {
-		k := key{addr: t.key.addr, port: t.key.port}
-		for i, dst := range pool {
-			k.n = uint32(offset + i)
-			p.elements = append(p.elements, element{id: elementID{boxEndpoints(t.proto, t.nodePort), k}, value: value{dst: dst}})
-		}
-	}
+// pools adds the elements of the pools that sh uses.
+func (t target) pools(p *program, s *portState, sh shape) {
 	if sh.usesCluster() {
-		add(s.cluster, 0)
+		t.slots(p, false, s.cluster)
 	}
 	if sh.usesLocal() {
-		add(s.local, localSlots)
+		t.slots(p, true, s.local)
 	}
+}
+
+// slots adds the elements from slots to endpoints for one pool, and its size.
+func (t target) slots(p *program, local bool, pool []netip.AddrPort) {
+	if len(pool) == 0 {
+		return
+	}
+	pick := shared{kind: pickChain, place: place{t.nodePort, local}, proto: t.proto, size: len(pool)}
+	p.shared = append(p.shared, pick)
+	k := key{addr: t.key.addr, port: t.key.port}
+	for i, dst := range pool {
+		k.n = uint32(pick.offset() + i)
+		p.elements = append(p.elements, element{id: elementID{boxEndpoints(t.proto, t.nodePort), k}, value: value{dst: dst}})
+	}
+	size := element{id: elementID{pick.sizes(), t.key}, value: value{number: uint32(len(pool))}}
+	p.elements = append(p.elements, size)
 }
 
 // restrict adds the allowed sources of a frontend.

@@ -3,22 +3,24 @@
 //
 // # Model
 //
-// A verdict in the map of frontends names what is done with a packet and how many endpoints
-// there are, never a Service: all Service ports with ten endpoints and the same row of the
-// decision table of package plan share one chain. That chain looks up the endpoint by
-// frontend and a random slot. Changing a Service changes elements of maps only, so a change costs the same
+// A verdict in the map of frontends names what is done with a packet, never a Service: all Service ports with the
+// same row of the decision table of package plan share one chain. Another map has the number of endpoints
+// of each frontend, which leads to a chain that looks up the endpoint by frontend and a random slot.
+// Changing a Service changes elements of maps only, so a change costs the same
 // with a thousand and with fifty thousand Services, and no chain, set or map is
 // made for an ordinary Service.
 //
 //	object                    kind   content
 //	service-ips               map    address . proto . port : verdict, all frontends but NodePorts
 //	service-nodeports         map    proto . port : verdict
+//	sizes                     map    address . proto . port : endpoints in the cluster pool, as 0:hex
+//	picks                     map    proto . number : goto pick-P-N
 //	endpoints-P               map    address . port . slot : endpoint, P is tcp, udp or sctp
-//	nodeport-endpoints-P      map    port . slot : endpoint
+//	row-SHAPE                 chain  what to do by origin, then pick or local-pick
+//	pick                      chain  looks up the size, then the chain in picks
 //	pick-P-N                  chain  one of N endpoints of the cluster pool (slots 0 to N-1)
-//	pick-local-P-M            chain  one of M endpoints of the local pool (slots from 65536)
-//	row-P-SHAPE-N-M           chain  what to do by origin, then a pick chain
-//	nodeport-pick-…, -row-…   chain  the same for NodePorts
+//	local-sizes, -picks, -pick, -pick-P-M  the same for the local pool (slots from 65536)
+//	nodeport-…                both   the same without the address, for NodePorts
 //	no-endpoint-ips           map    frontends that reject or drop what was not forwarded
 //	no-endpoint-nodeports     map    the same for NodePorts
 //	restricted-ips            set    frontends with source ranges
@@ -51,8 +53,8 @@
 // Before -100 a packet has the frontend as its destination, after it the endpoint. Rules for what pods may
 // reach belong after it, at any priority above -100. The mark is one bit of the packet mark (0x4000 unless [Options] say
 // other) between -100 and postrouting, set and cleared by or and xor, so other bits
-// survive; the first packet of a flow only has it. The conntrack mark is not used. Packets of Service ports with affinity lose their
-// priority (SO_PRIORITY). Nothing is accepted: a drop elsewhere stays a drop. Other programs
+// survive; the first packet of a flow only has it. The conntrack mark is not used. The first packet of a flow to
+// a Service port loses its priority (SO_PRIORITY). Nothing is accepted: a drop elsewhere stays a drop. Other programs
 // must not change the tables; what they add is removed by the next full Sync.
 //
 // # Requirements and limits

@@ -59,22 +59,23 @@ func (e *edit) need(s shared) {
 	if _, ok := e.chainAt[s.name()]; ok {
 		return
 	}
-	for _, p := range s.needs() {
-		e.need(p)
+	if e.addChain(s.chain(e.t.family, e.l)) && s.kind == pickChain {
+		e.added = append(e.added, s.entry())
 	}
-	e.addChain(s.chain(e.t.family, e.l))
 }
 
-func (e *edit) addChain(c chain) {
+// addChain reports whether the chain has to be written.
+func (e *edit) addChain(c chain) bool {
 	if have, ok := e.t.chains[c.name]; ok && have == c.print() {
-		return
+		return false
 	}
 	if at, ok := e.chainAt[c.name]; ok {
 		e.chains[at] = c
-		return
+		return true
 	}
 	e.chainAt[c.name] = len(e.chains)
 	e.chains = append(e.chains, c)
+	return true
 }
 
 // drop takes away the private chains and boxes that are in before but not in after.

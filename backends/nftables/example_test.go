@@ -43,7 +43,9 @@ func ExampleRender() {
 		}
 	}
 	// Output:
-	// add element ip vipkit service-ips { 10.96.0.10 . tcp . 80 comment "default/web:http" : goto pick-tcp-2 }
+	// add element ip vipkit picks { tcp . 0:2 : goto pick-tcp-2 }
+	// add element ip vipkit service-ips { 10.96.0.10 . tcp . 80 comment "default/web:http" : goto pick }
 	// add element ip vipkit endpoints-tcp { 10.96.0.10 . 80 . 0 : 10.244.1.5 . 8080, 10.96.0.10 . 80 . 1 : 10.244.2.7 . 8080 }
+	// add element ip vipkit sizes { 10.96.0.10 . tcp . 80 : 0:2 }
 	// add element ip vipkit cluster-ips { 10.96.0.10 }
 }

@@ -69,6 +69,10 @@ func (im image) elements(tb testing.TB, f *family, found *contents, elements []e
 	slots := make(map[string][]uint32)
 	for _, el := range elements {
 		im.verdict(tb, f, found, el)
+		if strings.HasSuffix(el.id.box, "picks") {
+			continue // more sizes than are in use
+		}
+		wantPick(tb, f, el)
 		k, isSlot := el.id.key, strings.Contains(el.id.box, "endpoints-") || strings.Contains(el.id.box, "-slots-")
 		if !isSlot {
 			im[fmt.Sprint(f.nft, " ", el.id)] = fmt.Sprint(el.value, " ", el.comment)
@@ -97,9 +101,26 @@ func (im image) verdict(tb testing.TB, f *family, found *contents, el element) {
 	if _, shared := parseShared(name); !shared {
 		return
 	}
-	im[f.nft+" chain "+name] = found.chains[name]
+	if !strings.HasSuffix(el.id.box, "picks") {
+		im[f.nft+" chain "+name] = found.chains[name]
+	}
 	if found.chains[name] == "" {
 		tb.Errorf("%s names the chain %s, which is empty", el.id.box, name)
+	}
+}
+
+// wantPick looks whether a size leads to a chain.
+func wantPick(tb testing.TB, f *family, el element) {
+	tb.Helper()
+	for _, in := range places() {
+		if el.id.box != in.sizes() {
+			continue
+		}
+		want := shared{kind: pickChain, place: in, proto: el.id.key.proto, size: int(el.value.number)}.entry()
+		at := box{name: in.picks(), key: []field{fieldProto, fieldNumber}, value: verdictValue}
+		if have, ok, err := (netlinkKernel{}).element(f, "vipkit", at, want.id.key); err != nil || !ok || have.value != want.value {
+			tb.Errorf("%v has %d endpoints, and nothing leads to %s: %v, %v", el.id, el.value.number, want.value.verdict, have, err)
+		}
 	}
 }
 

@@ -280,7 +280,9 @@ func (f *family) decodeElements(b box, raw []attributes) ([]element, error) {
 			el.value.verdict = verdictText(data.get(unix.NFTA_DATA_VERDICT))
 		case addrPortValue:
 			el.value.dst, err = f.decodeDst(data.get(unix.NFTA_DATA_VALUE))
-		case noValue, idValue:
+		case numberValue:
+			el.value.number, err = decodeNumber(data.get(unix.NFTA_DATA_VALUE))
+		case noValue:
 		}
 		if err != nil {
 			return nil, err

@@ -9,7 +9,7 @@ import (
 
 // layoutVersion is part of the marker chain's name. Raise it when the meaning of
 // an object changes without its text.
-const layoutVersion = 1
+const layoutVersion = 2
 
 // Hook priorities. They are part of what other programs on the node may rely
 // on: see the package documentation.
@@ -100,7 +100,7 @@ const (
 	fieldProto               // key.proto
 	fieldPort                // key.port
 	fieldSlot                // key.n, a result of numgen
-	fieldID                  // key.n, an endpoint's number in the packet priority
+	fieldNumber              // key.n, in the packet priority
 	fieldPrefix              // key.src, a range
 )
 
@@ -111,7 +111,7 @@ const (
 	noValue valueKind = iota // a set
 	verdictValue
 	addrPortValue
-	idValue
+	numberValue // in the packet priority
 )
 
 // A box is a set or map.
@@ -143,12 +143,60 @@ func boxes() []box {
 		{name: boxServiceCIDRs, key: []field{fieldPrefix}, interval: true},
 		{name: boxNodePortAddresses, key: []field{fieldPrefix}, interval: true},
 	}
+	for _, in := range places() {
+		k := frontend
+		if in.nodePort {
+			k = nodePort
+		}
+		all = append(all,
+			box{name: in.sizes(), key: k, value: numberValue},
+			box{name: in.picks(), key: []field{fieldProto, fieldNumber}, value: verdictValue})
+	}
 	for _, p := range protocols() {
 		all = append(all,
 			box{name: boxEndpoints(p, false), key: []field{fieldAddr, fieldPort, fieldSlot}, value: addrPortValue, proto: p},
 			box{name: boxEndpoints(p, true), key: []field{fieldPort, fieldSlot}, value: addrPortValue, proto: p})
 	}
 	return all
+}
+
+// A place is where an endpoint is chosen from: one of the pools, by the address that was
+// dialed or, for NodePorts, without it.
+type place struct {
+	nodePort bool
+	local    bool
+}
+
+func places() []place {
+	return []place{{}, {local: true}, {nodePort: true}, {nodePort: true, local: true}}
+}
+
+// prefixed makes a name as in "nodeport-local-sizes".
+func (p place) prefixed(what string) string {
+	if p.local {
+		what = "local-" + what
+	}
+	if p.nodePort {
+		what = "nodeport-" + what
+	}
+	return what
+}
+
+// sizes names the map from a frontend to the number of endpoints in its pool.
+func (p place) sizes() string { return p.prefixed("sizes") }
+
+// picks names the map from a size to the chain that chooses one of so many endpoints.
+func (p place) picks() string { return p.prefixed("picks") }
+
+// pick names the chain that looks up both.
+func (p place) pick() string { return p.prefixed("pick") }
+
+// offset returns the slot of the pool's first endpoint.
+func (p place) offset() int {
+	if p.local {
+		return localSlots
+	}
+	return 0
 }
 
 // boxEndpoints names the map from a frontend and a slot to an endpoint.
@@ -172,6 +220,7 @@ type key struct {
 type value struct {
 	verdict string
 	dst     netip.AddrPort
+	number  uint32
 }
 
 // An element is a member of a set or map.

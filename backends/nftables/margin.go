@@ -10,8 +10,8 @@ const (
 )
 
 // margin returns the shared chains that are made in advance for the Service ports of a new
-// table: for everything that is done with them, all sizes up to one that leaves the largest pool room to
-// double. Pairs of sizes and local pools are too many, or too small, to guess.
+// table: wherever they choose an endpoint from, all sizes up to one that leaves the largest pool room to
+// double.
 func (t *table) margin(ports []*item) []*item {
 	var kinds []shared
 	largest := make(map[shared]int)
@@ -20,11 +20,11 @@ func (t *table) margin(ports []*item) []*item {
 			continue
 		}
 		for _, s := range p.after.shared {
-			n := s.cluster
-			if n == 0 || s.local > 0 {
+			if s.kind != pickChain {
 				continue
 			}
-			s.cluster = 0
+			n := s.size
+			s.size = 0
 			if largest[s] == 0 {
 				kinds = append(kinds, s)
 			}
@@ -45,7 +45,7 @@ func (t *table) sizes(s shared, most int) []*item {
 		if n%marginStep == 0 {
 			items = append(items, &item{table: t, kind: commonItem, before: &program{}, after: &program{}})
 		}
-		s.cluster = n + 1
+		s.size = n + 1
 		after := items[len(items)-1].after
 		after.shared = append(after.shared, s)
 	}

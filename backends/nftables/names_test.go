@@ -53,15 +53,14 @@ func TestPrivateNames(t *testing.T) {
 func TestSharedNames(t *testing.T) {
 	all := []shared{
 		{kind: denyChain, shape: shape{'r', 'r', 'd'}},
-		{kind: rowChain, proto: "tcp", shape: shape{'l', 'L', 'L'}, local: 7},
-		{kind: rowChain, proto: "udp", nodePort: true, shape: shape{'c', 'C', 'l'}, cluster: 12, local: 3},
-		{kind: pickChain, proto: "sctp", nodePort: true, local: 100},
+		{kind: rowChain, shape: shape{'l', 'L', 'L'}},
+		{kind: rowChain, place: place{nodePort: true}, shape: shape{'c', 'C', 'l'}},
+		{kind: pickChain, proto: "sctp", place: place{true, true}, size: 100},
 	}
 	for n := 1; n <= 64; n++ {
-		all = append(all,
-			shared{kind: pickChain, proto: "tcp", cluster: n}, shared{kind: pickChain, proto: "tcp", cluster: n, nodePort: true},
-			shared{kind: rowChain, proto: "tcp", shape: shape{'c', 'C', 'C'}, cluster: n},
-			shared{kind: rowChain, proto: "tcp", shape: shape{'C', 'C', 'C'}, cluster: n, nodePort: true})
+		for _, in := range places() {
+			all = append(all, shared{kind: pickChain, proto: "tcp", place: in, size: n})
+		}
 	}
 	names := make(map[string]bool)
 	for _, s := range all {
@@ -74,7 +73,7 @@ func TestSharedNames(t *testing.T) {
 		}
 		names[name] = true
 	}
-	for _, name := range []string{"", "-", "pick", "pick-", "pick-tcp", "pick-tcp-0", "row-tcp-cC-1", "deny", "deny-", "services", "affinity-x-pick-cluster", "pick-tcp-01", "pick-icmp-2", "row-tcp-cccc-2", "nodeport-deny-rrd", "pick-local"} {
+	for _, name := range []string{"", "-", "pick", "pick-", "pick-tcp", "pick-tcp-0", "row-cC", "local-row-cCC", "row-cCC-1", "deny", "deny-", "services", "affinity-x-pick-cluster", "pick-tcp-01", "pick-icmp-2", "row-cccc", "nodeport-deny-rrd", "local-pick", "pick-local-tcp-1"} {
 		if s, ok := parseShared(name); ok {
 			t.Errorf("parseShared(%q) = %+v", name, s)
 		}

@@ -87,9 +87,9 @@ func (f *family) masqueradeHairpin() string {
 		" masquerade fully-random"
 }
 
-// translateSlot sends the packet to one of the n endpoints from slot offset on.
-func (f *family) translateSlot(s shared, n, offset int) string {
-	k := string(s.proto) + " dport . " + random(n, offset)
+// translateSlot sends the packet to one of the first n endpoints of a pool.
+func (f *family) translateSlot(s shared, n int) string {
+	k := string(s.proto) + " dport . " + random(n, s.offset())
 	if !s.nodePort {
 		k = f.addr("daddr") + " . " + k
 	}
@@ -111,6 +111,17 @@ func translateTo(p protocol, dst netip.AddrPort) string {
 }
 
 const forgetPriority = "meta priority set 0:0"
+
+// recallSize puts the size of a frontend's pool into the packet's priority.
+func (f *family) recallSize(in place) string {
+	frontend := "meta l4proto . th dport"
+	if !in.nodePort {
+		frontend = f.addr("daddr") + " . " + frontend
+	}
+	return "meta priority set " + frontend + " map @" + in.sizes()
+}
+
+func dispatchSize(in place) string { return "meta l4proto . meta priority vmap @" + in.picks() }
 
 func (f *family) recallClient(box string) string {
 	return "meta priority set " + f.addr("saddr") + " map @" + box
@@ -155,25 +166,29 @@ func quote(s string) string { return `"` + comment(s) + `"` }
 // what follows it.
 func (f *family) typeText(b box) (typ, typeof string) {
 	for _, k := range b.key {
-		if k == fieldSlot || k == fieldID || b.dynamic {
+		if k == fieldSlot || b.dynamic {
 			return "", f.typeOf(b)
 		}
 	}
 	parts := make([]string, 0, len(b.key))
 	for _, k := range b.key {
 		parts = append(parts, map[field]string{
-			fieldAddr: f.addrType, fieldPrefix: f.addrType, fieldProto: "inet_proto", fieldPort: "inet_service",
+			fieldAddr: f.addrType, fieldPrefix: f.addrType, fieldProto: "inet_proto", fieldPort: "inet_service", fieldNumber: "classid",
 		}[k])
 	}
 	typ = strings.Join(parts, " . ")
-	if b.value == verdictValue {
+	switch b.value {
+	case verdictValue:
 		typ += " : verdict"
+	case numberValue:
+		typ += " : classid"
+	case noValue, addrPortValue:
 	}
 	return typ, ""
 }
 
-// typeOf is for numbers that have no named type with a size: the result of numgen
-// and the packet priority.
+// typeOf is for numbers that have no named type with a size, which is the result of numgen, and
+// for what packets write.
 func (f *family) typeOf(b box) string {
 	dport := string(b.proto) + " dport"
 	parts := make([]string, 0, len(b.key))
@@ -197,7 +212,7 @@ func (f *family) typeOf(b box) string {
 		text += " : verdict"
 	case addrPortValue:
 		text += " : " + f.addr("daddr") + " . " + dport
-	case idValue:
+	case numberValue:
 		text += " : meta priority"
 	case noValue:
 	}
@@ -217,7 +232,7 @@ func (b box) keyText(k key) []string {
 			parts = append(parts, strconv.Itoa(int(k.port)))
 		case fieldSlot:
 			parts = append(parts, strconv.FormatUint(uint64(k.n), 10))
-		case fieldID:
+		case fieldNumber:
 			parts = append(parts, priorityText(k.n))
 		case fieldPrefix:
 			parts = append(parts, k.src.String())
@@ -360,6 +375,8 @@ func (s script) elementText(v verb, b box, e element) string {
 		return text
 	case b.value == verdictValue:
 		return text + " : " + e.value.verdict
+	case b.value == numberValue:
+		return text + " : " + priorityText(e.value.number)
 	default:
 		return text + " : " + e.value.dst.Addr().String() + " . " + strconv.Itoa(int(e.value.dst.Port()))
 	}

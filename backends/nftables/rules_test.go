@@ -100,11 +100,15 @@ func TestRows(t *testing.T) {
 	}{
 		{"E01 one endpoint", e2, nil, []string{
 			e("cluster-ips", "10.96.0.10"),
-			e("service-ips", `10.96.0.10 . tcp . 80 comment "ns1/svc1:p80" : goto row-tcp-cCC-1`),
+			e("service-ips", `10.96.0.10 . tcp . 80 comment "ns1/svc1:p80" : goto row-cCC`),
+			e("sizes", "10.96.0.10 . tcp . 80 : 0:1"),
+			e("picks", "tcp . 0:1 : goto pick-tcp-1"),
 			e("endpoints-tcp", "10.96.0.10 . 80 . 0 : 10.180.1.1 . 8080"),
-		}, []string{"no-endpoint-ips {", "nodeports {"}},
+		}, []string{"no-endpoint-ips {", "nodeports {", "local-sizes {"}},
 		{"E02 two endpoints", e1 + " " + e2, nil, []string{
-			e("service-ips", `10.96.0.10 . tcp . 80 comment "ns1/svc1:p80" : goto row-tcp-cCC-2`),
+			e("service-ips", `10.96.0.10 . tcp . 80 comment "ns1/svc1:p80" : goto row-cCC`),
+			e("sizes", "10.96.0.10 . tcp . 80 : 0:2"),
+			e("picks", "tcp . 0:2 : goto pick-tcp-2"),
 			e("endpoints-tcp", "10.96.0.10 . 80 . 0 : 10.180.0.1 . 8080"),
 			e("endpoints-tcp", "10.96.0.10 . 80 . 1 : 10.180.1.1 . 8080"),
 		}, nil},
@@ -118,21 +122,27 @@ func TestRows(t *testing.T) {
 			e("no-endpoint-ips", `10.96.0.10 . tcp . 80 comment "ns1/svc1:p80" : drop`),
 		}, []string{": goto row", "element ip vipkit endpoints-tcp"}},
 		{"E06 internal policy Local, one local", e1 + " " + e2, internalLocal, []string{
-			e("service-ips", `10.96.0.10 . tcp . 80 comment "ns1/svc1:p80" : goto row-tcp-lLL-1`),
+			e("service-ips", `10.96.0.10 . tcp . 80 comment "ns1/svc1:p80" : goto row-lLL`),
+			e("local-sizes", "10.96.0.10 . tcp . 80 : 0:1"),
+			e("local-picks", "tcp . 0:1 : goto local-pick-tcp-1"),
 			e("endpoints-tcp", "10.96.0.10 . 80 . 65536 : 10.180.0.1 . 8080"),
-		}, []string{"10.180.1.1"}},
+		}, []string{"10.180.1.1", "vipkit sizes {"}},
 		{"E07 node port", e2, nodePort, []string{
-			e("service-nodeports", `tcp . 30080 comment "ns1/svc1:p80" : goto nodeport-row-tcp-CCC-1`),
+			e("service-nodeports", `tcp . 30080 comment "ns1/svc1:p80" : goto nodeport-row-CCC`),
+			e("nodeport-sizes", "tcp . 30080 : 0:1"),
+			e("nodeport-picks", "tcp . 0:1 : goto nodeport-pick-tcp-1"),
 			e("nodeport-endpoints-tcp", "30080 . 0 : 10.180.1.1 . 8080"),
 		}, []string{"no-endpoint-nodeports {"}},
 		{"E08 external policy Local", e1 + " " + e2, both(loadBalancer, onlyLocal), []string{
-			e("service-ips", `5.5.5.5 . tcp . 80 comment "ns1/svc1:p80" : goto row-tcp-cCl-2-1`),
+			e("service-ips", `5.5.5.5 . tcp . 80 comment "ns1/svc1:p80" : goto row-cCl`),
+			e("sizes", "5.5.5.5 . tcp . 80 : 0:2"),
+			e("local-sizes", "5.5.5.5 . tcp . 80 : 0:1"),
 			e("endpoints-tcp", "5.5.5.5 . 80 . 0 : 10.180.0.1 . 8080"),
 			e("endpoints-tcp", "5.5.5.5 . 80 . 1 : 10.180.1.1 . 8080"),
 			e("endpoints-tcp", "5.5.5.5 . 80 . 65536 : 10.180.0.1 . 8080"),
 		}, []string{"no-endpoint-ips {"}},
 		{"E09 #7 external policy Local, none local", e2, both(loadBalancer, onlyLocal), []string{
-			e("service-ips", `5.5.5.5 . tcp . 80 comment "ns1/svc1:p80" : goto row-tcp-cCx-1`),
+			e("service-ips", `5.5.5.5 . tcp . 80 comment "ns1/svc1:p80" : goto row-cCx`),
 			e("no-endpoint-ips", `5.5.5.5 . tcp . 80 comment "ns1/svc1:p80" : drop`),
 		}, []string{"65536 :"}},
 		{"E11 E12 source ranges", e2, both(loadBalancer, ranges("203.0.113.0/24", "192.0.2.0/24")), []string{
@@ -153,20 +163,20 @@ func TestRows(t *testing.T) {
 			e("allowed-sources", "5.5.5.6 . tcp . 80 . 203.0.113.0/24"),
 		}, nil},
 		{"E15 external IP", e2, both(ranges("203.0.113.0/24"), func(s *service.Service) { s.IPv4.ExternalIPs = []netip.Addr{addr("9.9.9.9")} }), []string{
-			e("service-ips", `9.9.9.9 . tcp . 80 comment "ns1/svc1:p80" : goto row-tcp-CCC-1`),
+			e("service-ips", `9.9.9.9 . tcp . 80 comment "ns1/svc1:p80" : goto row-CCC`),
 		}, []string{"restricted-ips {", "allowed-sources {"}},
 		{"E18 hairpin for local endpoints only", e1 + " " + e2, nil, []string{
 			e("hairpin", "10.180.0.1 . 10.180.0.1 . tcp . 8080"),
 		}, []string{"hairpin { 10.180.1.1"}},
 		{"E27 no port name", e2, func(s *service.Service) { s.Ports[0].Name = "" }, []string{
-			e("service-ips", `10.96.0.10 . tcp . 80 comment "ns1/svc1" : goto row-tcp-cCC-1`),
+			e("service-ips", `10.96.0.10 . tcp . 80 comment "ns1/svc1" : goto row-cCC`),
 		}, nil},
 		{"E28 UDP", e2, func(s *service.Service) { s.Ports[0].Protocol = corev1.ProtocolUDP }, []string{
-			e("service-ips", `10.96.0.10 . udp . 80 comment "ns1/svc1:p80" : goto row-udp-cCC-1`),
+			e("service-ips", `10.96.0.10 . udp . 80 comment "ns1/svc1:p80" : goto row-cCC`),
 			e("endpoints-udp", "10.96.0.10 . 80 . 0 : 10.180.1.1 . 8080"),
 		}, []string{"endpoints-tcp {"}},
 		{"E45 SCTP", e2, func(s *service.Service) { s.Ports[0].Protocol = corev1.ProtocolSCTP }, []string{
-			e("service-ips", `10.96.0.10 . sctp . 80 comment "ns1/svc1:p80" : goto row-sctp-cCC-1`),
+			e("service-ips", `10.96.0.10 . sctp . 80 comment "ns1/svc1:p80" : goto row-cCC`),
 			e("endpoints-sctp", "10.96.0.10 . 80 . 0 : 10.180.1.1 . 8080"),
 		}, []string{"endpoints-tcp {"}},
 		{"E46 health-check port", e1, both(loadBalancer, onlyLocal, func(s *service.Service) { s.HealthCheckNodePort = 31000 }), nil, []string{"31000"}},
@@ -197,23 +207,34 @@ func TestRowChains(t *testing.T) {
 		chain string
 		want  []string
 	}{
-		{"row-tcp-cCC-2", []string{"ip saddr @pod-cidrs goto pick-tcp-2", mark + "goto pick-tcp-2"}},
-		{"row-tcp-cCl-2-1", []string{
-			"ip saddr @pod-cidrs goto pick-tcp-2",
-			"fib saddr type local " + mark + "goto pick-tcp-2",
-			"goto pick-local-tcp-1",
+		{"row-cCC", []string{"ip saddr @pod-cidrs goto pick", mark + "goto pick"}},
+		{"row-cCl", []string{
+			"ip saddr @pod-cidrs goto pick",
+			"fib saddr type local " + mark + "goto pick",
+			"goto local-pick",
 		}},
-		{"row-tcp-cCx-1", []string{
-			"ip saddr @pod-cidrs goto pick-tcp-1",
-			"fib saddr type local " + mark + "goto pick-tcp-1",
+		{"row-cCx", []string{
+			"ip saddr @pod-cidrs goto pick",
+			"fib saddr type local " + mark + "goto pick",
 			"return",
 		}},
+		{"pick", []string{
+			"meta priority set 0:0",
+			"meta priority set ip daddr . meta l4proto . th dport map @sizes",
+			"meta l4proto . meta priority vmap @picks",
+		}},
+		{"nodeport-local-pick", []string{
+			"meta priority set 0:0",
+			"meta priority set meta l4proto . th dport map @nodeport-local-sizes",
+			"meta l4proto . meta priority vmap @nodeport-local-picks",
+		}},
 		{"pick-tcp-2", []string{
+			"meta priority set 0:0",
 			"meta l4proto tcp dnat ip to ip daddr . tcp dport . numgen random mod 2 map @endpoints-tcp",
 			"meta l4proto tcp dnat ip to ip daddr . tcp dport . numgen random mod 1 map @endpoints-tcp",
 		}},
-		{"pick-local-tcp-1", []string{"meta l4proto tcp dnat ip to ip daddr . tcp dport . numgen random mod 1 offset 65536 map @endpoints-tcp"}},
-		{"nodeport-pick-tcp-1", []string{"meta l4proto tcp dnat ip to tcp dport . numgen random mod 1 map @nodeport-endpoints-tcp"}},
+		{"local-pick-tcp-1", []string{"meta priority set 0:0", "meta l4proto tcp dnat ip to ip daddr . tcp dport . numgen random mod 1 offset 65536 map @endpoints-tcp"}},
+		{"nodeport-pick-tcp-1", []string{"meta priority set 0:0", "meta l4proto tcp dnat ip to tcp dport . numgen random mod 1 map @nodeport-endpoints-tcp"}},
 		{"nat-postrouting", []string{
 			"meta mark & 0x4000 != 0 meta mark set meta mark xor 0x4000 masquerade fully-random",
 			"ct status dnat ip saddr . ip daddr . meta l4proto . th dport @hairpin masquerade fully-random",
@@ -233,11 +254,11 @@ func TestConfiguration(t *testing.T) {
 		want   []string
 		never  string
 	}{
-		{"E16 masquerade all", func(c *plan.Config) { c.MasqueradeAll = true }, []string{": goto row-tcp-CCC-2"}, "row-tcp-cCC"},
-		{"E17 no detector", func(c *plan.Config) { c.Node.PodCIDRs = nil }, []string{": goto pick-tcp-2"}, " row-tcp"},
+		{"E16 masquerade all", func(c *plan.Config) { c.MasqueradeAll = true }, []string{": goto row-CCC"}, " row-cCC"},
+		{"E17 no detector", func(c *plan.Config) { c.Node.PodCIDRs = nil }, []string{": goto pick }"}, " row-"},
 		{"#63 E17 interfaces", func(c *plan.Config) {
 			c.Node.PodCIDRs, c.PodInterfaces = nil, []string{"veth-*", "cni0"}
-		}, []string{`row-tcp-cCC-2 iifname "veth-*" goto`, `row-tcp-cCC-2 iifname "cni0" goto`}, "veth-\" "},
+		}, []string{`row-cCC iifname "veth-*" goto`, `row-cCC iifname "cni0" goto`}, "veth-\" "},
 		{"#63 names that cannot be written", func(c *plan.Config) { c.PodInterfaces = []string{`a"b`, "an-interface-too-long*", "*"} }, nil, "iifname"},
 		{"E20 #61 node port addresses", func(c *plan.Config) {
 			c.NodePortAddresses.Prefixes = []netip.Prefix{prefix("192.0.2.0/24")}
@@ -284,7 +305,7 @@ func TestSharedElements(t *testing.T) {
 		s.Ports = append(s.Ports, service.Port{Name: "u", Protocol: corev1.ProtocolUDP, Port: 80})
 	}
 	got = render(t, nodeConfig(), app{name: "a", vip: "10.96.0.10", eps: e1, change: twins})
-	if tcp, udp := got.with("10.96.0.10 . tcp . 80"), got.with("10.96.0.10 . udp . 80"); len(tcp) != 1 || len(udp) != 1 {
+	if tcp, udp := got.with("service-ips { 10.96.0.10 . tcp . 80"), got.with("service-ips { 10.96.0.10 . udp . 80"); len(tcp) != 1 || len(udp) != 1 {
 		t.Errorf("#17 TCP and UDP on one number: %q and %q", tcp, udp)
 	}
 	if n := len(got.with("element", "cluster-ips {")); n != 1 {

@@ -87,134 +87,82 @@ func (s shape) uniform(ignorePass bool) (letter byte, ok bool) {
 // A shared is the identity of a chain that any Service port may use: it says
 // everything about the chain's rules.
 type shared struct {
-	kind           sharedKind
-	proto          protocol
-	nodePort       bool  // the slots are found without the address
-	shape          shape // of a row or a denial
-	cluster, local int   // sizes of the pools, 0 where unused
+	kind  sharedKind
+	place          // of a pick; a row and a denial have no pool
+	proto protocol // of a pick
+	size  int      // of a pick: how many endpoints there are
+	shape shape    // of a row or a denial
 }
 
 type sharedKind int
 
 const (
-	pickChain sharedKind = iota // choose an endpoint of one pool and translate
-	rowChain                    // set the mark, choose a pick chain by origin
+	pickChain sharedKind = iota // choose one of so many endpoints and translate
+	rowChain                    // set the mark, choose a pool by origin
 	denyChain                   // reject or drop by origin
 )
 
-// name returns the name of the chain, as in "pick-tcp-3", "pick-local-tcp-2",
-// "nodeport-row-udp-CCC-3", "row-tcp-cCl-3-2", "deny-rrd".
+// name returns the name of the chain, as in "pick-tcp-3", "nodeport-local-pick-tcp-2",
+// "nodeport-row-CCC", "row-cCl", "deny-rrd".
 func (s shared) name() string {
-	if s.kind == denyChain {
-		return "deny-" + string(s.shape[:])
+	switch s.kind {
+	case pickChain:
+		return s.pick() + "-" + string(s.proto) + "-" + strconv.Itoa(s.size)
+	case rowChain:
+		return s.prefixed("row") + "-" + string(s.shape[:])
+	case denyChain:
 	}
-	name := "pick-"
-	if s.kind == rowChain {
-		name = "row-"
-	} else if s.local > 0 {
-		name += "local-"
-	}
-	name += string(s.proto)
-	if s.nodePort {
-		name = "nodeport-" + name
-	}
-	if s.kind == rowChain {
-		name += "-" + string(s.shape[:])
-	}
-	for _, n := range []int{s.cluster, s.local} {
-		if n > 0 {
-			name += "-" + strconv.Itoa(n)
-		}
-	}
-	return name
+	return "deny-" + string(s.shape[:])
 }
 
 // parseShared is the reverse of name; ok is false for all other names.
 func parseShared(name string) (s shared, ok bool) {
 	rest, nodePort := strings.CutPrefix(name, "nodeport-")
-	s.nodePort = nodePort
+	rest, local := strings.CutPrefix(rest, "local-")
+	s.place = place{nodePort, local}
 	words := strings.Split(rest, "-")
-	next := func() (word string) {
-		if len(words) > 0 {
-			word, words = words[0], words[1:]
-		}
-		return word
-	}
-	switch next() {
-	case "deny":
+	switch {
+	case len(words) == 2 && words[0] == "deny":
 		s.kind = denyChain
-	case "row":
-		s.kind, s.proto = rowChain, protocol(next())
-	case "pick":
-		s.proto = protocol(next())
-		if s.proto == "local" {
-			s.proto = protocol(next())
-			s.local, _ = strconv.Atoi(next())
-		}
+		copy(s.shape[:], words[1])
+	case len(words) == 2 && words[0] == "row":
+		s.kind = rowChain
+		copy(s.shape[:], words[1])
+	case len(words) == 3 && words[0] == "pick":
+		s.proto = protocol(words[1])
+		s.size, _ = strconv.Atoi(words[2])
 	default:
 		return s, false
-	}
-	if s.kind != pickChain {
-		copy(s.shape[:], next())
-	}
-	if s.kind == pickChain && s.local == 0 || s.shape.usesCluster() {
-		s.cluster, _ = strconv.Atoi(next())
-	}
-	if s.shape.usesLocal() {
-		s.local, _ = strconv.Atoi(next())
 	}
 	return s, s.valid() && s.name() == name
 }
 
 // valid reports whether a chain with this identity can do something.
 func (s shared) valid() bool {
-	return s.kind == denyChain || s.cluster+s.local > 0 && s.proto.number() != 0
+	return s.kind == denyChain || s.kind == rowChain && !s.local || s.size > 0 && s.proto.number() != 0
 }
 
-// pick returns the chain that chooses from one pool only.
-func (s shared) pick(pool plan.Pool) shared {
-	s.kind, s.shape = pickChain, shape{}
-	if pool == plan.LocalPool {
-		s.cluster = 0
-	} else {
-		s.local = 0
-	}
-	return s
-}
-
-// needs returns the chains that s names, which must exist before it.
-func (s shared) needs() []shared {
-	if s.kind != rowChain {
-		return nil
-	}
-	var picks []shared
-	if s.cluster > 0 {
-		picks = append(picks, s.pick(plan.ClusterPool))
-	}
-	if s.local > 0 {
-		picks = append(picks, s.pick(plan.LocalPool))
-	}
-	return picks
+// entry returns the element that leads to the chain of a pick.
+func (s shared) entry() element {
+	id := elementID{s.picks(), key{proto: s.proto, n: uint32(s.size)}}
+	return element{id: id, value: value{verdict: gotoChain(s.name())}}
 }
 
 // chain returns the chain itself.
 func (s shared) chain(f *family, l *layout) chain {
 	switch s.kind {
 	case pickChain:
-		n, offset := s.cluster, 0
-		if s.local > 0 {
-			n, offset = s.local, localSlots
-		}
-		rules := []string{f.translateSlot(s, n, offset)}
-		if n == 1 {
+		rules := []string{forgetPriority, f.translateSlot(s, s.size)}
+		if s.size == 1 {
 			return chain{name: s.name(), rules: rules}
 		}
-		// A packet that read its verdict before a commit and its slot after it can miss
-		// a slot that the commit removed. Slot 0 lives as long as the pool.
-		return chain{name: s.name(), rules: append(rules, f.translateSlot(s, 1, offset))}
+		// A packet that read its size before a commit and its slot after it can miss
+		// a slot that the commit removed. The first slot lives as long as the pool.
+		return chain{name: s.name(), rules: append(rules, f.translateSlot(s, 1))}
 	case rowChain:
+		cluster, local := place{nodePort: s.nodePort}, place{s.nodePort, true}
 		return chain{name: s.name(), rules: l.byOrigin(f, s.shape, func(letter byte) string {
-			return l.forward(letter, s.pick(plan.ClusterPool).name(), s.pick(plan.LocalPool).name())
+			return l.forward(letter, cluster.pick(), local.pick())
 		})}
 	case denyChain:
 	}

@@ -105,7 +105,7 @@ func TestSyncMoves(t *testing.T) {
 		w.sync(b, with(app{name: "a", vip: "10.96.0.1", eps: two, change: rename}))
 		want := []string{
 			"delete element ip vipkit service-ips { 10.96.0.1 . tcp . 80 }",
-			`add element ip vipkit service-ips { 10.96.0.1 . tcp . 80 comment "ns1/a:web" : goto row-tcp-cCC-2 }`,
+			`add element ip vipkit service-ips { 10.96.0.1 . tcp . 80 comment "ns1/a:web" : goto row-cCC }`,
 		}
 		if !slices.Equal(r.written(), want) {
 			t.Errorf("wrote %q, want %q", r.written(), want)

@@ -22,12 +22,12 @@ func mutations() []mutation {
 		},
 		{
 			name: "slots are off by one", file: "compile.go",
-			old: "k.n = uint32(offset + i)", new: "k.n = uint32(offset + i + 1)",
+			old: "k.n = uint32(pick.offset() + i)", new: "k.n = uint32(pick.offset() + i + 1)",
 			scenarios: "clusterip-balances",
 		},
 		{
 			name: "last slot is never chosen", file: "shared.go",
-			old: "n, offset := s.cluster, 0", new: "n, offset := max(1, s.cluster-1), 0",
+			old: "f.translateSlot(s, s.size)", new: "f.translateSlot(s, max(1, s.size-1))",
 			scenarios: "clusterip-balances",
 		},
 		{
@@ -42,7 +42,7 @@ func mutations() []mutation {
 		},
 		{
 			name: "local slots hold the cluster pool", file: "compile.go",
-			old: "add(s.local, localSlots)", new: "add(s.cluster[:min(len(s.local), len(s.cluster))], localSlots)",
+			old: "t.slots(p, true, s.local)", new: "t.slots(p, true, s.cluster[:min(len(s.local), len(s.cluster))])",
 			scenarios: "local",
 		},
 		{
