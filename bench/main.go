@@ -136,6 +136,12 @@ func measure() error {
 		}
 		r.Merge(earlier)
 	}
+	var unsaved error
+	s.Save = func() {
+		if s.json != "" {
+			unsaved = r.Write(s.json)
+		}
+	}
 	failed := run.Run(s.Options, r)
 	for _, line := range r.Machine {
 		fmt.Println("*", line)
@@ -143,9 +149,8 @@ func measure() error {
 	r.WriteTables(os.Stdout)
 	fmt.Println()
 	good := r.WriteRows(os.Stdout)
-	if s.json != "" {
-		failed = errors.Join(failed, r.Write(s.json))
-	}
+	s.Save()
+	failed = errors.Join(failed, unsaved)
 	if s.svg != "" {
 		failed = errors.Join(failed, r.Draw(s.svg))
 	}

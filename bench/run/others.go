@@ -52,6 +52,7 @@ func (o Options) trafficAt(r *results.Run, spec worker.Spec) (err error) {
 				r.Add(id(spec, step), name, v)
 			}
 		}
+		o.Save()
 	}
 	return nil
 }
@@ -83,5 +84,6 @@ func (o Options) trackersOn(r *results.Run, c *cluster.Cluster, id results.ID) {
 			id.Name = trackers.Flip
 			r.Add(id, name, b.Flip(flips))
 		}
+		o.Save()
 	}
 }

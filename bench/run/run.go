@@ -31,6 +31,7 @@ type Options struct {
 
 	Profile string    // folder for profiles of first syncs, "" for none; the last round counts
 	Log     io.Writer // progress
+	Save    func()    // called after each round, so that a run that is cut short is not lost
 }
 
 // Run measures everything and adds it to r. What was measured before an error is kept.
@@ -68,6 +69,7 @@ func (o Options) control(r *results.Run) error {
 				if err := o.controlRound(r, spec, round); err != nil {
 					return err
 				}
+				o.Save()
 			}
 		}
 	}
