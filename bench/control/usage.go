@@ -68,8 +68,8 @@ func childrenRSS() float64 {
 }
 
 // pollInterval is how often the children are looked at: often enough for those that
-// take long and so are large, too seldom to cost anything.
-const pollInterval = 20 * time.Millisecond
+// take long and so are large, too seldom to cost much, since a look takes a millisecond.
+const pollInterval = 100 * time.Millisecond
 
 // watchChildren returns a function that ends the watch and returns the largest peak.
 func watchChildren() func() float64 {
