@@ -57,13 +57,14 @@ func Run(o Options, r *results.Run) error {
 
 func (o Options) logf(format string, args ...any) { fmt.Fprintf(o.Log, format+"\n", args...) }
 
+// control measures all sizes in each round, so that they can be compared as well.
 func (o Options) control(r *results.Run) error {
 	for _, plane := range o.Planes {
-		for _, n := range o.Sizes {
-			if plane == proxies.IPTables && n > iptablesMost {
-				continue
-			}
-			for round := range o.Rounds {
+		for round := range o.Rounds {
+			for _, n := range o.Sizes {
+				if plane == proxies.IPTables && n > iptablesMost {
+					continue
+				}
 				o.logf("%s, %s, %d Services, round %d of %d", results.Control, plane, n, round+1, o.Rounds)
 				spec := worker.Spec{Part: results.Control, Plane: plane, Services: n, Endpoints: o.Endpoints, Profile: o.Profile}
 				if err := o.controlRound(r, spec, round); err != nil {
