@@ -82,7 +82,9 @@ func (s *Stage) first() (results.Values, error) {
 	}
 	children := watchChildren()
 	v, err := s.timed(func() error { return s.proxy.Start(s.cluster.Services, s.cluster.Slices) })
-	v[results.ChildRSS] = children()
+	if rss := children(); rss > 0 { // a quick child is not seen
+		v[results.ChildRSS] = rss
+	}
 	v[results.PeakRSS] = peakRSS("self")
 	err = errors.Join(err, s.profile.stop())
 	v[results.Heap] = liveHeap() - before
