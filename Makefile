@@ -19,7 +19,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: demo test test-vm test-ipvs mutate agent soak e2e check fmt vet lint cross fuzz bench bench-full benchmarks vet-bench ids tidy deps newest-api
+.PHONY: demo test test-vm test-ipvs mutate agent soak e2e check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
 
 demo:
 	@hack/deps nft
@@ -113,8 +113,8 @@ benchmarks:
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
 # A module of its own, for the sake of its dependencies.
-vet-bench:
-	cd bench && $(GO) vet ./...
+check-bench:
+	cd bench && $(GO) vet ./... && $(GO) test ./results
 
 ids:
 	$(GO) run ./hack/ids
