@@ -1,6 +1,8 @@
 package nftables
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +17,7 @@ import (
 // A breaker fails runs of nft as it is told.
 type breaker struct {
 	runner
+	tb    testing.TB
 	fault fault
 	left  int // runs until the fault
 }
@@ -32,49 +35,34 @@ const (
 )
 
 func (b *breaker) run(ctx context.Context, text []byte) error {
-	b.left--
-	switch {
-	case b.fault == failOneService && strings.Contains(string(text), `"ns1/s1:`):
-		return errRefused
-	case b.left != 0 && (b.fault != failAll || b.left > 0):
-		return b.runner.run(ctx, text)
-	}
-	switch b.fault {
-	case failOnce, failAll:
-		return errRefused
-	case failCommitted:
-		if err := b.runner.run(ctx, text); err != nil {
-			return err
-		}
-		return errRefused
-	case failBesides:
-		if err := b.runner.run(ctx, []byte("add table ip other\ndelete table ip other\n")); err != nil {
-			return err
-		}
-		return errRefused
-	case noFault, failOneService, numFaults:
-	}
-	return b.runner.run(ctx, text)
+	return b.fail(text, func() error { return b.runner.run(ctx, text) })
 }
 
 // send fails batches in the same way.
 func (b *breaker) send(m *batch) error {
-	commit := b.runner.(sender).send
+	return b.fail(m.buf, func() error { return b.runner.(sender).send(m) })
+}
+
+// fail commits what data says, or not, as the fault is.
+func (b *breaker) fail(data []byte, commit func() error) error {
 	b.left--
-	if b.left != 0 && (b.fault != failAll || b.left > 0) {
-		return commit(m)
+	switch {
+	case b.fault == failOneService && bytes.Contains(data, []byte("ns1/s1:")):
+		return errRefused
+	case b.left != 0 && (b.fault != failAll || b.left > 0):
+		return commit()
 	}
 	switch b.fault {
 	case failOnce, failAll:
 		return errRefused
 	case failCommitted:
-		if err := commit(m); err != nil {
-			return err
-		}
-		return errRefused
-	case failBesides, noFault, failOneService, numFaults:
+		return cmp.Or(commit(), errRefused)
+	case failBesides:
+		foreign := b.runner.run(b.tb.Context(), []byte("add table ip other\ndelete table ip other\n"))
+		return cmp.Or(foreign, errRefused)
+	case noFault, failOneService, numFaults:
 	}
-	return commit(m)
+	return commit()
 }
 
 // A chance makes changes at random. Few names and addresses make many moves.
@@ -189,7 +177,7 @@ func (w *world) failAndRepair(t *testing.T, c chance) {
 func newBroken(t *testing.T) (*Backend, *breaker) {
 	t.Helper()
 	b := newBackend(t, Options{})
-	br := &breaker{runner: b.runner}
+	br := &breaker{runner: b.runner, tb: t}
 	b.runner = br
 	return b, br
 }
