@@ -29,7 +29,7 @@ test: deps
 	$(GO) test -race -shuffle=on -timeout 30m ./...
 
 # The kernels at hand differ from those of users, and may have no SCTP and no IPVS, which may
-# not be skipped there. Packages and tests are in the first table, what CI runs in the second.
+# not be skipped there.
 VM_KERNELS ?= linux-image-cloud-amd64 linux-image-6.12-cloud-amd64
 VM_61 := linux-image-cloud-amd64
 vm = RUNVM_KERNEL=$(1) RUNVM_TIMEOUT=7200 CGO_ENABLED=0 VIPKIT_QUICK=1 VIPKIT_REQUIRE_KERNEL=1,sctp,ipvs \

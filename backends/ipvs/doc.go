@@ -83,8 +83,8 @@
 //	pods masqueraded to another pool      not possible: the port is reported    one mark has one treatment; no
 //	than clients outside                                                        policy asks for it
 //
-// The conformance suite asserts the first six and the NodePorts (backendtest.BoundAddresses, NoUDPDrain, LongAffinity,
-// NoLoopbackNodePorts).
+// The conformance suite asserts the unused ports, UDP, both lines on the affinity timeout and the NodePorts
+// (backendtest.BoundAddresses, NoUDPDrain, LongAffinity, NoLoopbackNodePorts); the tests of this package assert the others.
 //
 // # Requirements
 //
