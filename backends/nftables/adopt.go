@@ -75,7 +75,7 @@ func (a *adoption) sameLayout(found *contents) bool {
 		return false
 	}
 	for _, b := range boxes() {
-		if info, ok := found.boxes[b.name]; !ok || info.isMap != (b.value != noValue) {
+		if info, ok := found.boxes[b.name]; !ok || info != a.table.info(b) {
 			return false
 		}
 	}

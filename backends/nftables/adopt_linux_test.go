@@ -84,6 +84,10 @@ func TestAdoptLeftovers(t *testing.T) {
 			"delete table ip vipkit", "add table ip vipkit", "add map ip vipkit service-ips { type ipv4_addr : verdict ; }",
 			"add chain ip vipkit x", "add element ip vipkit service-ips { 10.96.0.10 : goto x }",
 		}, true},
+		{"map with another type of key, and all else in place", []string{
+			"flush chain ip vipkit nodeports", "delete map ip vipkit service-nodeports",
+			"add map ip vipkit service-nodeports { type inet_service : verdict ; }",
+		}, true},
 		{"stale chain with a rule", []string{"add chain ip vipkit service-old", "add rule ip vipkit service-old drop"}, false},
 		{"stale verdict", []string{
 			"add chain ip vipkit service-old", "delete element ip vipkit service-ips { 10.96.0.10 . tcp . 80 }",

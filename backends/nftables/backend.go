@@ -83,7 +83,8 @@ type contents struct {
 
 // boxInfo is what can be read back of a box.
 type boxInfo struct {
-	isMap bool
+	isMap  bool
+	keyLen uint32 // bytes
 }
 
 // New returns a Backend. It reads and writes nothing; see [Backend.Probe].

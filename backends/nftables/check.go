@@ -49,7 +49,7 @@ func (b *Backend) checkTable(t *table) (bool, error) {
 		}
 	}
 	for name, box := range t.boxes {
-		if have, ok := found.boxes[name]; !ok || have.isMap != (box.value != noValue) {
+		if have, ok := found.boxes[name]; !ok || have != t.info(box) {
 			return false, nil
 		}
 	}

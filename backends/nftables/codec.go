@@ -17,6 +17,15 @@ func (f *family) fieldLen(fd field) int {
 	return 4
 }
 
+// info returns what is read back of a box.
+func (f *family) info(b box) boxInfo {
+	i := boxInfo{isMap: b.value != noValue}
+	for _, fd := range b.key {
+		i.keyLen += uint32(f.fieldLen(fd))
+	}
+	return i
+}
+
 // number returns the protocol's number in IP, 0 if it is none of ours.
 func (p protocol) number() byte {
 	switch p {

@@ -203,7 +203,10 @@ func (c *contents) readBoxes(f *family, table string) error {
 	answers, err := request(unix.NFT_MSG_GETSET, unix.NLM_F_DUMP, nfProto(f), textAttr(unix.NFTA_SET_TABLE, table))
 	for _, a := range answers {
 		if a.text(unix.NFTA_SET_TABLE) == table && a.uint32(unix.NFTA_SET_FLAGS)&unix.NFT_SET_ANONYMOUS == 0 {
-			c.boxes[a.text(unix.NFTA_SET_NAME)] = boxInfo{isMap: a.uint32(unix.NFTA_SET_FLAGS)&unix.NFT_SET_MAP != 0}
+			c.boxes[a.text(unix.NFTA_SET_NAME)] = boxInfo{
+				isMap:  a.uint32(unix.NFTA_SET_FLAGS)&unix.NFT_SET_MAP != 0,
+				keyLen: a.uint32(unix.NFTA_SET_KEY_LEN),
+			}
 		}
 	}
 	return err
