@@ -253,7 +253,11 @@ func (w *writer) deleteChains(t *table, names ...string) error {
 	for _, name := range names {
 		script{tx: tx, f: t.family, table: w.layout.table}.chain(remove, chain{name: name})
 	}
+	before, errBefore := w.kernel.generation()
 	err := w.run(tx)
+	if after, errAfter := w.kernel.generation(); errors.Join(err, errBefore, errAfter) == nil {
+		w.noteCommit(before, after)
+	}
 	if err != nil && (len(names) > 1 || !errors.Is(err, errNotFound)) {
 		return err
 	}
