@@ -32,8 +32,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 	e := &endToEnd{realCluster: c, whole: t}
 	e.command, e.env = c.agentCommand(t, "node-1")
-	e.agent = startCommand(t, c.lab, e.env, e.command...)
-	e.agent.next(t)
+	e.startAgent(t)
 	for _, step := range []struct {
 		name string
 		run  func(*testing.T)
@@ -46,6 +45,7 @@ func TestEndToEnd(t *testing.T) {
 		{"zone and node preferences", e.preferences},
 		{"API server restarts", e.restartServer},
 		{"agent restarts", e.restartAgent},
+		{"back to kube-proxy, and away from it again", e.replaceKubeProxy},
 	} {
 		if !t.Run(step.name, step.run) {
 			break
@@ -68,6 +68,22 @@ type endToEnd struct {
 	health                 *poll // of edge
 
 	requests, failures, verdicts int
+}
+
+// startAgent starts the agent and returns its first round.
+func (e *endToEnd) startAgent(t *testing.T) round {
+	t.Helper()
+	e.agent = startCommand(e.whole, e.lab, e.env, e.command...)
+	return e.agent.next(t)
+}
+
+// stopAgent ends it, which leaves the rules.
+func (e *endToEnd) stopAgent(t *testing.T) {
+	t.Helper()
+	e.agent.signal(t, syscall.SIGTERM)
+	if code := e.agent.wait(t); code != exitOK {
+		t.Errorf("code %d", code)
+	}
 }
 
 // enoughDials is how many answers are taken as all there are: with three endpoints one is
@@ -333,12 +349,8 @@ func (e *endToEnd) restartAgent(t *testing.T) {
 	// Its port is closed while no agent runs.
 	e.health.check(t, "200, 1 endpoint", "503, 0 endpoint", "200, 1 endpoint")
 	tr := startTraffic(t, e.lab, e.webWays()...)
-	e.agent.signal(t, syscall.SIGTERM)
-	if code := e.agent.wait(t); code != exitOK {
-		t.Errorf("code %d", code)
-	}
-	e.agent = startCommand(t, e.lab, e.env, e.command...)
-	if r := e.agent.next(t); !r.full || r.statements != 0 || r.failed != 0 {
+	e.stopAgent(t)
+	if r := e.startAgent(t); !r.full || r.statements != 0 || r.failed != 0 {
 		t.Errorf("first round after the restart: %+v", r)
 	}
 	e.addPod(t, "web", podThree)

@@ -75,7 +75,11 @@ func act(ctx context.Context, opts options, out io.Writer, logger *slog.Logger) 
 	defer a.close()
 	switch {
 	case opts.cleanup:
-		return a.plane.Cleanup(ctx)
+		err := a.plane.Cleanup(ctx)
+		if err == nil {
+			logger.Info("cleaned up", "backend", a.plane.name)
+		}
+		return err
 	case opts.once:
 		return a.once(ctx)
 	default:

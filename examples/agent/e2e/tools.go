@@ -1,7 +1,7 @@
 //go:build tools
 
 // Package tools pins the versions of a real control plane: etcd, the API server and
-// the controllers. They are a module of their own, as nothing else here needs them.
+// the controllers, and of kube-proxy. They are a module of their own, as nothing else here needs them.
 package tools
 
 import (
