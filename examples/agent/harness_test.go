@@ -355,7 +355,7 @@ func expect(t *testing.T, lab *netlab.Lab, to, want string) {
 // eventually asks until the answer is yes.
 func eventually(t *testing.T, ok func() bool, what func() string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); {
+	for deadline := time.Now().Add(patience); !ok(); <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(what())
 		}

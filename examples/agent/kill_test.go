@@ -35,37 +35,43 @@ func TestKill(t *testing.T) {
 		s.change(t, n)
 	}
 	s.changeNode(t)
-	args := dataPlanes()[0].args(s.dir)
-	code, cold := onceHere(t, s.lab, args...)
+	code, cold := onceHere(t, s.lab, args(s.dir)...)
 	if code != exitOK {
 		t.Fatalf("code %d", code)
 	}
 	conn := open(t, s.lab, "10.96.200.1:80", corev1.ProtocolTCP)
-	most, mostDiffer := 0, 0
+	random := func() <-chan time.Time { return time.After(time.Duration(s.rng.IntN(2000)) * time.Millisecond) }
+	before, most, mostDiffer := counted(t, s.lab), 0, 0
 	for i := range kills {
-		c := start(t, s.lab, args...)
-		s.churnUntil(t, services, rate, c.first())
-		if r := c.next(t); !r.full || r.failed > 0 {
-			t.Errorf("start %d: round %+v", i, r)
+		// There is time to look at what the first round wrote before the next one begins.
+		c := start(t, s.lab, args(s.dir, "-min-sync", "1s")...)
+		if i%5 == 4 {
+			s.churnUntil(t, services, rate, random()) // often in the first round
+		} else {
+			s.churnUntil(t, services, rate, c.first())
+			r := c.next(t)
+			differ := difference(before, counted(t, s.lab))
+			if !r.full || r.failed > 0 || r.statements > differ {
+				t.Errorf("start %d: round %+v; %d statements are in the tables that were not, or the other way round", i, r, differ)
+			}
+			if r.statements > most {
+				most, mostDiffer = r.statements, differ
+			}
+			s.churnUntil(t, services, rate, random())
 		}
-		s.churnUntil(t, services, rate, time.After(time.Duration(s.rng.IntN(1000))*time.Millisecond))
 		c.signal(t, syscall.SIGKILL)
 		<-c.ended
-		before := counted(t, s.lab)
-		code, r := onceHere(t, s.lab, args...)
-		differ := difference(before, counted(t, s.lab))
-		if code != exitOK || !r.full || r.failed > 0 || r.statements > differ {
-			t.Errorf("start after kill %d: code %d, round %+v; %d statements are in the tables that were not, or the other way round", i, code, r, differ)
-		}
-		if r.statements > most {
-			most, mostDiffer = r.statements, differ
-		}
+		before = counted(t, s.lab)
 		if err := conn.Ping(patience); err != nil {
 			t.Fatalf("kill %d: the open connection: %v", i, err)
 		}
 	}
-	onceHere(t, s.lab, args...) // deletes chains that the one before emptied
-	if code, r := onceHere(t, s.lab, args...); code != exitOK || r.statements != 0 {
+	for range 2 { // the second deletes chains that the first emptied
+		if code, r := onceHere(t, s.lab, args(s.dir)...); code != exitOK {
+			t.Fatalf("code %d, round %+v", code, r)
+		}
+	}
+	if code, r := onceHere(t, s.lab, args(s.dir)...); code != exitOK || r.statements != 0 {
 		t.Errorf("nothing differs: code %d, round %+v", code, r)
 	}
 	want, got := countLines(dataPlanes()[0].fresh(t, s.dir)), countLines(tables(t, s.lab))

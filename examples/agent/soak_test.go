@@ -227,7 +227,8 @@ func (s *soak) quiesce(t *testing.T, phase int) {
 	t.Helper()
 	// The plan of the files and nothing before.
 	want := s.cold(t)
-	eventually(t, func() bool { return s.agent.proxy.Plan().String() == want.String() },
+	text := want.String()
+	eventually(t, func() bool { return s.agent.proxy.Plan().String() == text },
 		func() string { return "the agent's plan is not that of the files" })
 	// A round later everything before is in the kernel.
 	name, ip := "sentinel.yaml", fmt.Sprintf("10.96.200.%d", phase+1)
