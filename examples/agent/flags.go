@@ -44,6 +44,9 @@ type sourceFlag struct {
 	kubeconfig string // "" in a cluster: the service account's
 }
 
+// synopsis is the first line of the help.
+const synopsis = "usage: agent -node-name NAME (-source dir=PATH | -source kubeconfig[=PATH]) [flags]"
+
 var errNoName = errors.New("-node-name is required")
 
 var errSource = errors.New("must be dir=PATH, kubeconfig or kubeconfig=PATH")
@@ -75,8 +78,9 @@ func parseFlags(args []string, usage io.Writer) (options, error) {
 	o := options{node: nodeflags.Register(fs)}
 	// Two names for one value: -node is what the examples share, -node-name what
 	// a manifest fills from the downward API.
-	name := fs.Lookup("node").Value
-	fs.Var(name, "node-name", "`name` of the node to program (required)")
+	node := fs.Lookup("node")
+	node.Usage = "`name` of the node, as -node-name"
+	fs.Var(node.Value, "node-name", "`name` of the node to program (required)")
 	fs.StringVar(&o.backend, "backend", backendNFTables, "data plane: `nftables|iptables|ipvs`")
 	fs.StringVar(&o.table, "table", defaultTableName, "`name` of the nftables tables; in capitals, prefix of the iptables chains; with -ipvs behind it, of what ipvs makes")
 	fs.Func("source", "where objects come from: `dir=PATH|kubeconfig[=PATH]` (required)", o.source.set)
@@ -89,6 +93,7 @@ func parseFlags(args []string, usage io.Writer) (options, error) {
 	fs.DurationVar(&o.check, "check", defaultCheck, "how often to look whether somebody else changed the data plane; 0: never")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
+			_, _ = fmt.Fprintln(usage, synopsis)
 			fs.SetOutput(usage)
 			fs.PrintDefaults()
 		}
@@ -97,7 +102,7 @@ func parseFlags(args []string, usage io.Writer) (options, error) {
 	if fs.NArg() > 0 {
 		return options{}, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
-	o.name = name.String()
+	o.name = node.Value.String()
 	return o, o.validate()
 }
 

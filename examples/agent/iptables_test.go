@@ -28,10 +28,10 @@ func TestIPTables(t *testing.T) {
 	c.next(t)
 	write(t, dir, "web.yaml", service("web", 10, "", podTwo))
 	expect(t, lab, clusterIP(10), podTwo)
-	if _, _, body := get(t, lab, "http://127.0.0.1:10249/proxyMode"); body != "iptables" {
+	if _, body := get(t, lab, "http://127.0.0.1:10249/proxyMode"); body != "iptables" {
 		t.Errorf("proxyMode %q", body)
 	}
-	_, _, body := get(t, lab, "http://127.0.0.1:10249/metrics")
+	_, body := get(t, lab, "http://127.0.0.1:10249/metrics")
 	if want := "\nkubeproxy_sync_proxy_rules_iptables_restore_failures_total 0\n"; !strings.Contains(body, want) {
 		t.Errorf("/metrics has no line %q", want)
 	}

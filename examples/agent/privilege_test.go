@@ -41,10 +41,11 @@ func contained(t *testing.T, container corev1.Container, account string, command
 	if *rights.Privileged || *rights.AllowPrivilegeEscalation || !*rights.ReadOnlyRootFilesystem || rights.Capabilities.Drop[0] != "ALL" {
 		t.Fatalf("the container has more rights than this knows how to give: %+v", rights)
 	}
-	caps := "-all"
+	list := []string{"-all"}
 	for _, add := range rights.Capabilities.Add {
-		caps += ",+" + strings.ToLower(string(add))
+		list = append(list, "+"+strings.ToLower(string(add)))
 	}
+	caps := strings.Join(list, ",")
 	const mounts = `set -e
 mount -t tmpfs tmpfs /run
 if [ "$1" ]; then
