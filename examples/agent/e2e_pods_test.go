@@ -98,7 +98,8 @@ func (c *realCluster) serve(t *testing.T, ip string, more int) {
 	case before == 1 && more < 0:
 		c.inPod(t, ip, "add table ip "+table+
 			"; add chain ip "+table+" in { type filter hook input priority 0; }"+
-			"; add rule ip "+table+" in ip daddr "+ip+" ct state new reject")
+			"; add rule ip "+table+" in ip daddr "+ip+" tcp flags & (fin | syn | rst | ack) == syn reject with tcp reset"+
+			"; add rule ip "+table+" in ip daddr "+ip+" meta l4proto udp reject")
 	case before == 0 && more > 0:
 		c.inPod(t, ip, "add table ip "+table+"; delete table ip "+table)
 	}
