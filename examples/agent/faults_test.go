@@ -47,19 +47,23 @@ func (p dataPlane) fresh(t *testing.T, dir string) string {
 }
 
 // tables returns what our nftables say, without counters and in an order that does not
-// depend on when it was added. In which slot of its pool an endpoint is depends on the
-// past and does not matter, and chains without rules are left over until the kernel
-// lets them be deleted.
+// depend on when it was added. What depends on the past and does not matter is left out: in which
+// slot of its pool an endpoint is, for which numbers of endpoints there are chains to pick one, and
+// chains without rules, which are left over until the kernel lets them be deleted.
 func tables(t *testing.T, lab *netlab.Lab) string {
 	t.Helper()
 	slot := regexp.MustCompile(` \. \d{1,4} : (\d)`)
 	localSlot := regexp.MustCompile(` \. \d{5,} : (\d)`)
 	affinitySlot := regexp.MustCompile(`^\d+ : goto`)
-	empty := regexp.MustCompile(`\tchain affinity-\S+ \{\n\t\}\n`)
+	without := regexp.MustCompile(`(?s)\tchain (affinity-\S+ \{|(nodeport-)?(local-)?pick-\w+-\d+ \{.*?)\n\t\}\n`)
+	picks := regexp.MustCompile(`^\w+ \. 0:[0-9a-f]+ : goto `)
 	var lines []string
 	for _, family := range []string{"ip", "ip6"} {
-		text := empty.ReplaceAllString(nft(t, lab, "-s", "list", "table", family, "vipkit"), "")
+		text := without.ReplaceAllString(nft(t, lab, "-s", "list", "table", family, "vipkit"), "")
 		for _, line := range statements(text) {
+			if picks.MatchString(line) {
+				continue
+			}
 			line = localSlot.ReplaceAllString(line, " . local : $1")
 			line = affinitySlot.ReplaceAllString(line, "slot : goto")
 			lines = append(lines, slot.ReplaceAllString(line, " . cluster : $1"))

@@ -79,7 +79,7 @@ func TestKill(t *testing.T) {
 		t.Errorf("after all kills the tables lack %q", lacks)
 	}
 	// The chains that all Services of one kind share stay when the last one goes.
-	shared := regexp.MustCompile(`^chain (nodeport-)?(row|pick)-|comment "[a-z0-9]{16}"$`)
+	shared := regexp.MustCompile(`^chain (nodeport-)?row-|comment "[a-z0-9]{16}"$`)
 	if left := slices.DeleteFunc(more(got, want), shared.MatchString); len(left) > 0 {
 		t.Errorf("after all kills the tables have %q too many", left)
 	}
