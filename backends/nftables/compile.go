@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
@@ -191,6 +192,7 @@ func (t target) slots(p *program, local bool, pool []netip.AddrPort) {
 	pick := shared{kind: pickChain, place: place{t.nodePort, local}, proto: t.proto, size: len(pool)}
 	p.shared = append(p.shared, pick)
 	k := key{addr: t.key.addr, port: t.key.port}
+	p.elements = slices.Grow(p.elements, len(pool)+1)
 	for i, dst := range pool {
 		k.n = uint32(pick.offset() + i)
 		p.elements = append(p.elements, element{id: elementID{boxEndpoints(t.proto, t.nodePort), k}, value: value{dst: dst}})

@@ -1,5 +1,5 @@
 // Package nftables brings a plan into the kernel with nftables: one table in family
-// ip and one in ip6, both written in one transaction by one run of nft.
+// ip and one in ip6, both changed in one transaction.
 //
 // # Model
 //

@@ -1,7 +1,7 @@
 package nftables
 
 import (
-	"slices"
+	"iter"
 	"time"
 )
 
@@ -18,7 +18,8 @@ type edit struct {
 	chainAt         map[string]int
 	goneChains      []string
 	goneBoxes       []box
-	removed, added  []element
+	removed, added  [][]element // the slices of the items: there can be very many
+	needed          map[shared]bool
 	counts          map[elementID]int
 	countOrder      []elementID
 	config          []element
@@ -26,7 +27,7 @@ type edit struct {
 }
 
 func newEdit(t *table, l *layout, now time.Time) *edit {
-	return &edit{t: t, l: l, now: now, chainAt: make(map[string]int), counts: make(map[elementID]int)}
+	return &edit{t: t, l: l, now: now, chainAt: make(map[string]int), counts: make(map[elementID]int), needed: make(map[shared]bool)}
 }
 
 // take adds an item.
@@ -56,11 +57,12 @@ func (e *edit) addBox(b box) {
 }
 
 func (e *edit) need(s shared) {
-	if _, ok := e.chainAt[s.name()]; ok {
+	if e.needed[s] {
 		return
 	}
+	e.needed[s] = true
 	if e.addChain(s.chain(e.t.family, e.l)) && s.kind == pickChain {
-		e.added = append(e.added, s.entry())
+		e.added = append(e.added, []element{s.entry()})
 	}
 }
 
@@ -100,8 +102,12 @@ func (e *edit) drop(before, after *program) {
 }
 
 func (e *edit) elements(before, after *program) {
-	e.removed = append(e.removed, before.elements...)
-	e.added = append(e.added, after.elements...)
+	if len(before.elements) > 0 {
+		e.removed = append(e.removed, before.elements)
+	}
+	if len(after.elements) > 0 {
+		e.added = append(e.added, after.elements)
+	}
 	for _, el := range before.counted {
 		e.count(el.id, -1)
 	}
@@ -128,10 +134,26 @@ func (e *edit) elementsOnly() bool {
 
 // hasRanges reports whether an element is a mere range. The kernel has two of its own
 // for one of these, and only nft knows which.
-func hasRanges(elements []element) bool {
-	return slices.ContainsFunc(elements, func(el element) bool {
-		return el.id.box == boxPodCIDRs || el.id.box == boxServiceCIDRs || el.id.box == boxNodePortAddresses
-	})
+func hasRanges(lists [][]element) bool {
+	for el := range all(lists) {
+		switch el.id.box {
+		case boxPodCIDRs, boxServiceCIDRs, boxNodePortAddresses:
+			return true
+		}
+	}
+	return false
+}
+
+func all(lists [][]element) iter.Seq[element] {
+	return func(yield func(element) bool) {
+		for _, list := range lists {
+			for _, el := range list {
+				if !yield(el) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // write puts the edits of all tables into one transaction.
@@ -180,7 +202,7 @@ func (e *edit) writeRules(s script) {
 
 func (e *edit) writeRemovals(s script) {
 	stays := intersect(e.added, e.removed)
-	for _, el := range e.removed {
+	for el := range all(e.removed) {
 		if want, ok := stays[el.id]; !ok || want != el {
 			e.writeElement(s, remove, el)
 		}
@@ -194,7 +216,7 @@ func (e *edit) writeRemovals(s script) {
 
 func (e *edit) writeAdditions(s script) {
 	there := intersect(e.removed, e.added)
-	for _, el := range e.added {
+	for el := range all(e.added) {
 		if have, ok := there[el.id]; !ok || have != el {
 			e.writeElement(s, add, el)
 		}
@@ -207,16 +229,16 @@ func (e *edit) writeAdditions(s script) {
 }
 
 // intersect returns those of the elements whose ids others have, too.
-func intersect(elements, others []element) map[elementID]element {
+func intersect(elements, others [][]element) map[elementID]element {
 	if len(elements) == 0 || len(others) == 0 {
 		return nil
 	}
-	ids := make(map[elementID]bool, len(others))
-	for _, el := range others {
+	ids := make(map[elementID]bool)
+	for el := range all(others) {
 		ids[el.id] = true
 	}
 	out := make(map[elementID]element)
-	for _, el := range elements {
+	for el := range all(elements) {
 		if ids[el.id] {
 			out[el.id] = el
 		}
