@@ -47,7 +47,8 @@ func (m *meter) start() { m.b.Helper(); m.from = usage(m.b) }
 func (m *meter) stop()  { m.b.Helper(); m.sum += usage(m.b) - m.from }
 
 // report adds cpu-ns/op, and the most memory that this process and any child ever had: run
-// one benchmark alone for a figure that is its own.
+// one benchmark alone for a figure that is its own. A child starts as large as this process
+// is, so if both figures are equal, that of the children is only a limit.
 func (m *meter) report() {
 	m.b.Helper()
 	m.b.ReportMetric(float64(m.sum)/float64(m.b.N), "cpu-ns/op")
