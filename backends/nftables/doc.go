@@ -64,7 +64,9 @@
 // rights only inside its user namespace can send some hundred statements at once: first Syncs then take
 // several transactions, and a Service port with more than a few hundred endpoints fails.
 //
-// NodePorts are not served on loopback addresses. Source ranges are checked for new flows only.
+// NodePorts are not served on loopback addresses. Source ranges are checked for new flows only. On Linux 6.1 a flow
+// that begins while source ranges are replaced can be dropped although the old and the new ones allow it: that kernel does
+// not replace ranges in one step.
 // Affinity belongs to a Service port, not to a Service, and is shared by its frontends; a client beyond the
 // limit of [Options] is spread as if there were none. Packets of other hosts that end on an endpoint on the
 // node's own address are not masqueraded.
