@@ -201,8 +201,14 @@ func (t target) slots(p *program, local bool, pool []netip.AddrPort) {
 	p.elements = append(p.elements, size)
 }
 
-// restrict adds the allowed sources of a frontend.
+// isEverything reports whether a range has all addresses of its family: it restricts nobody.
+func isEverything(p netip.Prefix) bool { return p.Bits() == 0 }
+
+// restrict adds the allowed sources of a frontend, unless these are all there are.
 func (t target) restrict(p *program, allow []netip.Prefix) {
+	if slices.ContainsFunc(allow, isEverything) {
+		return
+	}
 	p.elements = append(p.elements, element{id: elementID{t.box(boxRestricted, boxRestrictedPorts), t.key}, comment: t.comment})
 	for _, src := range outermost(allow) {
 		k := t.key

@@ -151,6 +151,9 @@ func TestRows(t *testing.T) {
 			e("allowed-sources", "5.5.5.5 . tcp . 80 . 192.0.2.0/24"),
 			e("allowed-sources", "5.5.5.5 . tcp . 80 . 5.5.5.5/32"), // the node's own address for its own VIP
 		}, []string{"restricted-ips { 10.96"}},
+		{"E11 a source range of all addresses", e2, both(loadBalancer, ranges("203.0.113.0/24", "0.0.0.0/0")), []string{
+			e("service-ips", `5.5.5.5 . tcp . 80 comment "ns1/svc1:p80" : goto row-CCC`),
+		}, []string{"restricted-ips {", "allowed-sources {"}},
 		{"E13 source ranges without endpoints", "", both(loadBalancer, ranges("203.0.113.0/24")), []string{
 			e("restricted-ips", `5.5.5.5 . tcp . 80 comment "ns1/svc1:p80"`),
 			e("allowed-sources", "5.5.5.5 . tcp . 80 . 203.0.113.0/24"),

@@ -176,7 +176,7 @@ const (
 func everything() []app {
 	ranges := func(s *service.Service) {
 		s.IPv4.SourceRanges = append(s.IPv4.SourceRanges, prefix("192.0.2.0/24"), prefix("10.0.0.0/8"))
-		s.IPv6.SourceRanges = append(s.IPv6.SourceRanges, prefix("::/0"))
+		s.IPv6.SourceRanges = append(s.IPv6.SourceRanges, prefix("2000::/3"))
 	}
 	vips := func(n int) func(*service.Service) {
 		return func(s *service.Service) {
