@@ -7,7 +7,7 @@
 #   make e2e        the agent with a real control plane, which is built first
 #   make bench      beside kube-proxy, 10 minutes; bench-full for everything, hours
 #   make test-vm    the packet suites of nftables, iptables and ipvs on Debian's kernels; an hour or more
-#   make test-ipvs  of them, a part of that of ipvs: minutes
+#   make test-vm-short  of them, what each run has: minutes
 #
 # demo and test install the Debian packages they need if they may, and otherwise
 # say which are missing.
@@ -19,7 +19,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: demo test test-vm test-ipvs mutate agent soak e2e check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
+.PHONY: demo test test-vm test-vm-short mutate agent soak e2e check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
 
 demo:
 	@hack/deps nft
@@ -50,9 +50,12 @@ test-vm:
 VM_SCENARIOS := affinity-follows-the-pool|change-external-policy|change-endpoint-added-and-removed|clusterip-no-endpoints-rejects|$\
 	external-local-none-here-drops-outside|hairpin-clusterip|nodeport-addresses-all|open-connections-stay|source-ranges-with-policy-local|$\
 	two-services-on-one-external-ip
-test-ipvs:
+test-vm-short:
 	$(call vm,$(VM_61)) -skip 'HoldsMany|Conformance' ./backends/ipvs
-	$(call vm,$(VM_61)) -run '^TestConformance$$/^($(VM_SCENARIOS))$$' ./backends/ipvs
+	@for b in ipvs nftables; do \
+		echo "run scenarios of $$b on $(VM_61)"; \
+		$(call vm,$(VM_61)) -run '^TestConformance$$/^($(VM_SCENARIOS))$$' ./backends/$$b || exit 1; \
+	done
 
 # Faults made on purpose in the nftables backend, which the suite must notice.
 mutate: deps
