@@ -236,6 +236,9 @@ func (r *round) inherit(ours []VirtualServer, rec *record) {
 
 // replace writes the table anew, in one transaction, and everything else where it differs.
 func (r *round) replace(rec *record) error {
+	if err := r.ensureMarks(); err != nil {
+		return err
+	}
 	added, _ := r.diff()
 	tx := r.nft.NewTransaction()
 	r.node.declare(tx)

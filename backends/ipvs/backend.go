@@ -119,8 +119,8 @@ func (b *Backend) LastStats() Stats {
 // only the real servers of the virtual servers that change. Otherwise it lists all virtual
 // servers once, reads the real servers of ours, and replaces the table in one transaction.
 //
-// What refuses new packets is written first, then addresses and virtual servers, and what
-// is not needed any more goes last. A Service port whose scheduler the kernel lacks is
+// Virtual servers by mark come first, then what refuses new packets, addresses and the other
+// virtual servers, and what is not needed any more goes last. A Service port whose scheduler the kernel lacks is
 // reported in a [plan.PartialError] and stays as it was. After any other error the state
 // is between the old and the new one, and the next Sync reads it.
 //

@@ -406,3 +406,35 @@ func TestSourceOfBoundAddresses(t *testing.T) {
 		t.Errorf("sources %v, want %v", bound, want)
 	}
 }
+
+// A noticing kernel tells of real servers before they come.
+type noticing struct {
+	*Memory
+	added func(ServerKey)
+}
+
+func (n *noticing) AddReal(k ServerKey, s RealServer) error {
+	n.added(k)
+	return n.Memory.AddReal(k, s)
+}
+
+// Without real servers a virtual server refuses: nothing may lead to one by mark until it has them.
+func TestMarkLeadsToRealServers(t *testing.T) {
+	w := newWorld(t, Options{})
+	marked := 0
+	w.ipvs = &noticing{Memory: w.kernel, added: func(k ServerKey) {
+		if k.Mark == 0 {
+			return
+		}
+		marked++
+		if chains, err := w.nft.List(t.Context(), "chain"); err == nil && len(chains) > 0 {
+			w.wantBox("pool-pod-4")
+		}
+	}}
+	w.restart()
+	w.sync(with(app{name: "web", vip: "10.96.0.10", eps: both, change: external("198.51.100.9")}))
+	w.sync(with(app{name: "web", vip: "10.96.0.10", eps: both, change: local(external("198.51.100.9"))}))
+	if marked == 0 || len(w.box("pool-pod-4")) == 0 {
+		t.Errorf("%d real servers by mark, elements %v", marked, w.box("pool-pod-4"))
+	}
+}

@@ -53,8 +53,8 @@
 //	forward         0      the same for addresses that are not on the interface
 //	postrouting   100      masquerades
 //
-// A Sync writes what refuses new packets first, then addresses, virtual and real servers, and last removes what nobody
-// wants. What is in the table before a virtual server is made, and until it is gone, is ours, as are addresses on the interface and marks
+// A Sync makes virtual servers by mark first, then what refuses new packets, addresses, and virtual servers by address, and
+// last removes what nobody wants. What is in the table before a virtual server is made, and until it is gone, is ours, as are addresses on the interface and marks
 // with our upper eight bits. Other virtual servers stay, unless a Service claims the very same address and port.
 //
 // An endpoint that is gone drains as a real server does. A port that is gone while its address stays refuses new connections

@@ -181,6 +181,9 @@ func (r *round) isWanted(s site) bool {
 
 // write brings it all into the kernel.
 func (r *round) write() error {
+	if err := r.ensureMarks(); err != nil {
+		return err
+	}
 	added, removed := r.diff()
 	if err := r.writeElements(added, r.replaced(added, removed)); err != nil {
 		return err
@@ -194,7 +197,7 @@ func (r *round) follow(added []element) error {
 	if err := r.bind(added); err != nil {
 		return err
 	}
-	if err := r.ensureWanted(); err != nil {
+	if err := r.ensureSites(); err != nil {
 		return err
 	}
 	marks, sites := r.unwanted()

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// ensureWanted makes the virtual servers of the round that are wanted. Those by mark come
-// first: the table leads to them already, and until they are there to those by address.
-func (r *round) ensureWanted() error {
+// ensureMarks makes the virtual servers by mark that are wanted, before the table leads to them: one without real
+// servers would refuse.
+func (r *round) ensureMarks() error {
 	for _, k := range slices.SortedFunc(maps.Keys(r.marks), ServerKey.Compare) {
 		if next := r.marks[k]; next != nil {
 			if err := r.ensureOne(next); err != nil {
@@ -16,6 +16,11 @@ func (r *round) ensureWanted() error {
 			}
 		}
 	}
+	return nil
+}
+
+// ensureSites makes the virtual servers by address that are wanted.
+func (r *round) ensureSites() error {
 	for _, s := range slices.SortedFunc(maps.Keys(r.touched), compareSite) {
 		if w := r.claims[s].wanted(); w != nil {
 			if err := r.ensureOne(&w.server); err != nil {
