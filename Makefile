@@ -88,8 +88,10 @@ fmt:
 vet:
 	$(GO) vet ./...
 
+# Its findings are cached by the contents of packages and name the places of the checkout that
+# filled the cache, so each checkout has its own.
 lint:
-	$(TOOL) golangci-lint run ./...
+	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(TOOL) golangci-lint run ./...
 
 # The library compiles, tests included, where it cannot run.
 cross:
