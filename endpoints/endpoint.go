@@ -32,12 +32,42 @@ type Endpoint struct {
 	// compared byte by byte.
 	NodeName string
 
-	// ZoneHints and NodeHints are the zones and nodes that should use this
-	// endpoint (hints.forZones, hints.forNodes), sorted. Empty means no hint.
-	ZoneHints, NodeHints []string
+	// Hints say who should use the endpoint, nil if nobody in particular. Endpoints
+	// share them, which are never changed.
+	Hints *Hints
 
 	// Ext is what a hook attached, nil if nothing. It is compared with ==.
 	Ext any
+}
+
+// Hints are the zones and nodes that should use an endpoint (hints of the
+// EndpointSlice API). Both lists are sorted and have each name once; empty means
+// no hint. A nil *Hints has none.
+type Hints struct {
+	ForZones, ForNodes []string
+}
+
+// Zones returns the zones that should use the endpoint. The caller must not change
+// the list.
+func (h *Hints) Zones() []string {
+	if h == nil {
+		return nil
+	}
+	return h.ForZones
+}
+
+// Nodes returns the nodes that should use the endpoint. The caller must not change
+// the list.
+func (h *Hints) Nodes() []string {
+	if h == nil {
+		return nil
+	}
+	return h.ForNodes
+}
+
+// equal reports whether both name the same zones and nodes.
+func (h *Hints) equal(o *Hints) bool {
+	return h == o || slices.Equal(h.Zones(), o.Zones()) && slices.Equal(h.Nodes(), o.Nodes())
 }
 
 // String returns the address and port, as in "10.0.0.1:80" or "[fd00::1]:80".
@@ -60,8 +90,7 @@ func Equal(a, b *Endpoint) bool {
 		return false
 	}
 	return a.Addr == b.Addr && a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
-		a.NodeName == b.NodeName && a.Weight == b.Weight && a.Ext == b.Ext &&
-		slices.Equal(a.ZoneHints, b.ZoneHints) && slices.Equal(a.NodeHints, b.NodeHints)
+		a.NodeName == b.NodeName && a.Weight == b.Weight && a.Ext == b.Ext && a.Hints.equal(b.Hints)
 }
 
 // A Key names one list of endpoints inside a Service: a port name, a protocol

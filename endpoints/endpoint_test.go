@@ -13,7 +13,7 @@ import (
 func TestEqual(t *testing.T) {
 	base := endpoints.Endpoint{
 		Addr: addrPort("10.0.0.1:80"), Ready: true, Serving: true, NodeName: "a",
-		ZoneHints: []string{"z"}, NodeHints: []string{"a"}, Weight: 1, Ext: "x",
+		Hints: &endpoints.Hints{ForZones: []string{"z"}, ForNodes: []string{"a"}}, Weight: 1, Ext: "x",
 	}
 	changes := map[string]func(e *endpoints.Endpoint){
 		"address":     func(e *endpoints.Endpoint) { e.Addr = addrPort("10.0.0.2:80") },
@@ -22,10 +22,13 @@ func TestEqual(t *testing.T) {
 		"serving":     func(e *endpoints.Endpoint) { e.Serving = false },
 		"terminating": func(e *endpoints.Endpoint) { e.Terminating = true },
 		"node":        func(e *endpoints.Endpoint) { e.NodeName = "A" },
-		"zone hints":  func(e *endpoints.Endpoint) { e.ZoneHints = nil },
-		"node hints":  func(e *endpoints.Endpoint) { e.NodeHints = []string{"b"} },
-		"weight":      func(e *endpoints.Endpoint) { e.Weight = 0 },
-		"ext":         func(e *endpoints.Endpoint) { e.Ext = 1 },
+		"zone hints":  func(e *endpoints.Endpoint) { e.Hints = &endpoints.Hints{ForNodes: []string{"a"}} },
+		"node hints": func(e *endpoints.Endpoint) {
+			e.Hints = &endpoints.Hints{ForZones: []string{"z"}, ForNodes: []string{"b"}}
+		},
+		"no hints": func(e *endpoints.Endpoint) { e.Hints = nil },
+		"weight":   func(e *endpoints.Endpoint) { e.Weight = 0 },
+		"ext":      func(e *endpoints.Endpoint) { e.Ext = 1 },
 	}
 	for test, change := range changes {
 		t.Run(test, func(t *testing.T) {
@@ -37,7 +40,7 @@ func TestEqual(t *testing.T) {
 		})
 	}
 	same := base
-	same.ZoneHints, same.NodeHints = []string{"z"}, []string{"a"}
+	same.Hints = &endpoints.Hints{ForZones: []string{"z"}, ForNodes: []string{"a"}}
 	if !endpoints.Equal(&base, &same) || !endpoints.Equal(nil, nil) {
 		t.Error("the same is not equal")
 	}

@@ -116,7 +116,7 @@ func TestExpandSeesAndChanges(t *testing.T) {
 	tr := endpoints.NewEndpointsChangeTracker(endpoints.Options{
 		Expand: func(s *discoveryv1.EndpointSlice, index int, _ endpoints.Key, base endpoints.Endpoint) []endpoints.Endpoint {
 			calls = append(calls, s.Endpoints[index].Addresses[0]+" "+base.String())
-			base.Weight, base.ZoneHints, base.Ext = weight, own, s.Name
+			base.Weight, base.Hints, base.Ext = weight, &endpoints.Hints{ForZones: own}, s.Name
 			return []endpoints.Endpoint{base}
 		},
 	})
@@ -128,8 +128,8 @@ func TestExpandSeesAndChanges(t *testing.T) {
 	}
 	e := tr.Pending().Sets[name("svc")].Get(keyP())[0]
 	own[0] = "changed later"
-	if e.Weight != 5 || e.Ext != "s1" || !slices.Equal(e.ZoneHints, []string{"a", "b"}) {
-		t.Errorf("weight %d, ext %v, zone hints %q, want 5, s1 and a, b", e.Weight, e.Ext, e.ZoneHints)
+	if e.Weight != 5 || e.Ext != "s1" || !slices.Equal(e.Hints.Zones(), []string{"a", "b"}) {
+		t.Errorf("weight %d, ext %v, zone hints %q, want 5, s1 and a, b", e.Weight, e.Ext, e.Hints.Zones())
 	}
 	own[0], weight = "b", 6
 	if changed, _ := tr.Set(s); !changed {

@@ -105,8 +105,9 @@ func (r *reader) base(i int) (e Endpoint, ok bool) {
 		e.NodeName = *in.NodeName
 	}
 	if in.Hints != nil {
-		e.ZoneHints = hints(r.names, in.Hints.ForZones, func(z discoveryv1.ForZone) string { return z.Name })
-		e.NodeHints = hints(r.names, in.Hints.ForNodes, func(n discoveryv1.ForNode) string { return n.Name })
+		e.Hints = r.names.hints(
+			sorted(in.Hints.ForZones, func(z discoveryv1.ForZone) string { return z.Name }),
+			sorted(in.Hints.ForNodes, func(n discoveryv1.ForNode) string { return n.Name }))
 	}
 	return e, true
 }
@@ -138,7 +139,8 @@ func (r *reader) normalize(e *Endpoint, index int) bool {
 		r.problem(field.Invalid(path, fmt.Sprintf("%T", e.Ext), "Ext cannot be compared with =="))
 		e.Ext = nil
 	}
-	e.ZoneHints, e.NodeHints = sortedCopy(e.ZoneHints), sortedCopy(e.NodeHints)
+	own := func(name string) string { return name }
+	e.Hints = r.names.hints(sorted(e.Hints.Zones(), own), sorted(e.Hints.Nodes(), own))
 	return true
 }
 
@@ -208,28 +210,15 @@ func isFamily(a netip.Addr, f corev1.IPFamily) bool {
 	return a.Is4()
 }
 
-// hints returns the sorted names in a list of hints, nil if there are none.
-func hints[T any](names *interner, in []T, name func(T) string) []string {
-	switch len(in) {
-	case 0:
-		return nil
-	case 1:
-		return names.list(name(in[0]))
-	}
-	out := make([]string, len(in))
-	for i := range in {
-		out[i] = names.name(name(in[i]))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// sortedCopy returns the names in order and each once, nil if there are none.
-func sortedCopy(in []string) []string {
+// sorted returns the names of in, each once, nil if there are none.
+func sorted[T any](in []T, name func(T) string) []string {
 	if len(in) == 0 {
 		return nil
 	}
-	out := slices.Clone(in)
+	out := make([]string, len(in))
+	for i := range in {
+		out[i] = name(in[i])
+	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -194,11 +194,11 @@ func TestNodeAndHints(t *testing.T) {
 			if e.NodeName != tt.wantNode {
 				t.Errorf("node %q, want %q", e.NodeName, tt.wantNode)
 			}
-			if !slices.Equal(e.ZoneHints, tt.zones) || (e.ZoneHints == nil) != (tt.zones == nil) {
-				t.Errorf("zone hints %q, want %q", e.ZoneHints, tt.zones)
+			if !slices.Equal(e.Hints.Zones(), tt.zones) || (e.Hints.Zones() == nil) != (tt.zones == nil) {
+				t.Errorf("zone hints %q, want %q", e.Hints.Zones(), tt.zones)
 			}
-			if !slices.Equal(e.NodeHints, tt.nodes) || (e.NodeHints == nil) != (tt.nodes == nil) {
-				t.Errorf("node hints %q, want %q", e.NodeHints, tt.nodes)
+			if !slices.Equal(e.Hints.Nodes(), tt.nodes) || (e.Hints.Nodes() == nil) != (tt.nodes == nil) {
+				t.Errorf("node hints %q, want %q", e.Hints.Nodes(), tt.nodes)
 			}
 			if e.Weight != 1 || e.Ext != nil {
 				t.Errorf("weight %d, ext %v, want 1 and nil", e.Weight, e.Ext)

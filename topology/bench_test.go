@@ -22,7 +22,7 @@ func manyEndpoints(n int, zones ...string) []*endpoints.Endpoint {
 			list[i].NodeName = "n1"
 		}
 		if len(zones) > 0 {
-			list[i].ZoneHints = []string{zones[i%len(zones)]}
+			list[i].Hints = &endpoints.Hints{ForZones: []string{zones[i%len(zones)]}}
 		}
 	}
 	return endpoints.NewSet(map[endpoints.Key][]endpoints.Endpoint{{}: list}).Get(endpoints.Key{})

@@ -14,7 +14,7 @@ import (
 func ExampleSelect() {
 	endpoint := func(addr, node, zone string, ready bool) endpoints.Endpoint {
 		return endpoints.Endpoint{
-			Addr: netip.MustParseAddrPort(addr), NodeName: node, ZoneHints: []string{zone},
+			Addr: netip.MustParseAddrPort(addr), NodeName: node, Hints: &endpoints.Hints{ForZones: []string{zone}},
 			Ready: ready, Serving: ready,
 		}
 	}

@@ -47,7 +47,7 @@ func endpointsFrom(data []byte) []*endpoints.Endpoint {
 		e := endpoints.Endpoint{
 			Addr:  addrPort(i + 1),
 			Ready: b&1 != 0, Serving: b&2 != 0, Terminating: b&4 != 0,
-			NodeName: "n2", ZoneHints: zones[b>>4&3], NodeHints: nodes[b>>6],
+			NodeName: "n2", Hints: &endpoints.Hints{ForZones: zones[b>>4&3], ForNodes: nodes[b>>6]},
 		}
 		if b&8 != 0 {
 			e.NodeName = "n1"
@@ -99,8 +99,8 @@ func narrow(ready []*endpoints.Endpoint, node topology.Node) (topology.Mode, []*
 		hints func(*endpoints.Endpoint) []string
 		self  string
 	}{
-		{topology.ModeNode, func(e *endpoints.Endpoint) []string { return e.NodeHints }, node.Name},
-		{topology.ModeZone, func(e *endpoints.Endpoint) []string { return e.ZoneHints }, node.Zone},
+		{topology.ModeNode, func(e *endpoints.Endpoint) []string { return e.Hints.Nodes() }, node.Name},
+		{topology.ModeZone, func(e *endpoints.Endpoint) []string { return e.Hints.Zones() }, node.Zone},
 	}
 	for _, k := range kinds {
 		var ours []*endpoints.Endpoint

@@ -28,8 +28,8 @@ func count(eps []*endpoints.Endpoint, node Node) census {
 		case e.Usable():
 			c.usable++
 		}
-		c.nodes.add(e, e.NodeHints, node.Name)
-		c.zones.add(e, e.ZoneHints, node.Zone)
+		c.nodes.add(e, e.Hints.Nodes(), node.Name)
+		c.zones.add(e, e.Hints.Zones(), node.Zone)
 	}
 	return c
 }

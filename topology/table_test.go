@@ -45,16 +45,16 @@ func parse(t *testing.T, text string) []*endpoints.Endpoint {
 		e := &endpoints.Endpoint{
 			Addr:  netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, words[0][0] - 'a' + 1}), 80),
 			Ready: state[0], Serving: state[1], Terminating: state[2],
-			NodeName: "node-of-" + words[0],
+			NodeName: "node-of-" + words[0], Hints: &endpoints.Hints{},
 		}
 		for _, w := range words[2:] {
 			switch kind, names, _ := strings.Cut(w, ":"); kind {
 			case "loc":
 				e.NodeName = "n1"
 			case "z":
-				e.ZoneHints = strings.Split(names, "+")
+				e.Hints.ForZones = strings.Split(names, "+")
 			case "n":
-				e.NodeHints = strings.Split(names, "+")
+				e.Hints.ForNodes = strings.Split(names, "+")
 			default:
 				t.Fatalf("endpoint %q: unknown word %q", item, w)
 			}

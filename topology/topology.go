@@ -76,9 +76,9 @@ func cluster(eps []*endpoints.Endpoint, node Node, c census, mode Mode) []*endpo
 	case c.ready == 0:
 		return pick(eps, (*endpoints.Endpoint).Usable)
 	case mode == ModeNode:
-		return pick(eps, func(e *endpoints.Endpoint) bool { return e.Ready && hinted(e.NodeHints, node.Name) })
+		return pick(eps, func(e *endpoints.Endpoint) bool { return e.Ready && hinted(e.Hints.Nodes(), node.Name) })
 	case mode == ModeZone:
-		return pick(eps, func(e *endpoints.Endpoint) bool { return e.Ready && hinted(e.ZoneHints, node.Zone) })
+		return pick(eps, func(e *endpoints.Endpoint) bool { return e.Ready && hinted(e.Hints.Zones(), node.Zone) })
 	default:
 		return pick(eps, ready)
 	}

@@ -93,7 +93,7 @@ func TestSelectWithoutNodeHints(t *testing.T) {
 	t.Run("D45 endpoints without their node hints", func(t *testing.T) {
 		eps := parse(t, "a R loc z:za n:n1, b R z:za n:n2, c R z:zb n:n3")
 		for _, e := range eps {
-			e.NodeHints = nil
+			e.Hints = &endpoints.Hints{ForZones: e.Hints.Zones()}
 		}
 		check(t, topology.Select(eps, n1, policy("C/C/no")), row{"a b", "-", "a b", true, topology.ModeZone})
 	})

@@ -135,16 +135,16 @@ func epsOf(port string, proto corev1.Protocol, list ...string) *endpoints.Set {
 
 func endpoint(text string, f corev1.IPFamily) endpoints.Endpoint {
 	words := strings.Fields(text)
-	e := endpoints.Endpoint{Addr: netip.AddrPortFrom(endpointAddr(words[0], f), 8080), NodeName: "n2", Weight: 1}
+	e := endpoints.Endpoint{Addr: netip.AddrPortFrom(endpointAddr(words[0], f), 8080), NodeName: "n2", Weight: 1, Hints: &endpoints.Hints{}}
 	for _, w := range words[1:] {
 		kind, value, _ := strings.Cut(w, ":")
 		switch kind {
 		case "loc":
 			e.NodeName = "n1"
 		case "z":
-			e.ZoneHints = strings.Split(value, "+")
+			e.Hints.ForZones = strings.Split(value, "+")
 		case "n":
-			e.NodeHints = strings.Split(value, "+")
+			e.Hints.ForNodes = strings.Split(value, "+")
 		default:
 			e.Ready = w == "R" || w == "P"
 			e.Serving = w != "N" && w != "X"
