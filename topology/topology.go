@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"strconv"
+
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/service"
 )
@@ -13,14 +15,27 @@ type Node struct {
 }
 
 // A Mode says by which hint the cluster pool was narrowed.
-type Mode string
+type Mode uint8
 
 // The modes.
 const (
-	ModeNone Mode = ""     // all ready endpoints
-	ModeNode Mode = "node" // those hinted for this node (KEP-3015, PreferSameNode)
-	ModeZone Mode = "zone" // those hinted for this node's zone (KEP-2433, KEP-4444)
+	ModeNone Mode = iota // all ready endpoints
+	ModeNode             // those hinted for this node (KEP-3015, PreferSameNode)
+	ModeZone             // those hinted for this node's zone (KEP-2433, KEP-4444)
 )
+
+// String returns "node", "zone", or "" for ModeNone.
+func (m Mode) String() string {
+	switch m {
+	case ModeNone:
+		return ""
+	case ModeNode:
+		return "node"
+	case ModeZone:
+		return "zone"
+	}
+	return "Mode(" + strconv.Itoa(int(m)) + ")"
+}
 
 // A Selection is which endpoints of a Service port this node uses. Its lists
 // are sorted by [endpoints.Compare]; "not used" and "empty" are both nil, the

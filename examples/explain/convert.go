@@ -46,7 +46,7 @@ func newPort(port *plan.Port) portAnswer {
 		HealthCheckNodePort: int(port.HealthCheckNodePort),
 		Cluster:             endpointTexts(port.Cluster),
 		Local:               endpointTexts(port.Local),
-		Topology:            topologyAnswer{Mode: string(port.Mode), Reason: port.Reason},
+		Topology:            topologyAnswer{Mode: port.Mode.String(), Reason: port.Reason},
 		Frontends:           make([]frontendAnswer, 0, len(port.Frontends)),
 	}
 	frontends := slices.Clone(port.Frontends)

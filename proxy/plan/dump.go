@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/topology"
 )
 
 // String returns the whole plan as text: equal plans give equal text. It has the
@@ -97,7 +98,7 @@ func (p *Port) dump(b *strings.Builder) {
 	if !equalLists(p.Reachable, p.Cluster) {
 		dumpPool(b, "reachable", p.Reachable)
 	}
-	if p.Mode != "" || p.Reason != "" {
+	if p.Mode != topology.ModeNone || p.Reason != "" {
 		fmt.Fprintf(b, "  topology: %s\n", strings.Trim(fmt.Sprintf("%s (%s)", p.Mode, p.Reason), " ()"))
 	}
 	if p.AffinityTimeout != 0 {

@@ -61,7 +61,7 @@ type Port struct {
 }
 
 // A FrontendKind is the kind of address that clients dial.
-type FrontendKind int
+type FrontendKind uint8
 
 // The kinds of frontends. If several claim one address, the first in this
 // order wins, but for a load-balancer IP, which beats an external IP.
@@ -74,20 +74,19 @@ const (
 
 // A Frontend is an address and port that clients dial.
 type Frontend struct {
-	Kind FrontendKind
-
 	// Addr is invalid for a NodePort, which is served on the addresses that
 	// [Plan.NodePortAddresses] tells.
 	Addr netip.Addr
 	Port uint16
+	Kind FrontendKind
+
+	// Actions is what happens, by [Origin].
+	Actions [NumOrigins]Action
 
 	// Restricted says that only sources in Allow may use the frontend, whatever
 	// their origin; the others are dropped. Allow is sorted; it is empty if nobody may.
 	Restricted bool
 	Allow      []netip.Prefix
-
-	// Actions is what happens, by [Origin].
-	Actions [NumOrigins]Action
 }
 
 // An Origin is where a packet comes from.
@@ -116,7 +115,7 @@ type Action struct {
 }
 
 // A Verdict is what happens to a packet.
-type Verdict int
+type Verdict uint8
 
 // The verdicts.
 const (
@@ -127,7 +126,7 @@ const (
 )
 
 // A Pool is one of the two lists of endpoints of a Port.
-type Pool int
+type Pool uint8
 
 // The pools.
 const (

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"strings"
+
+	"github.com/vipkit/vipkit/topology"
 )
 
 // reason says in words why a frontend treats a packet as action does.
@@ -33,7 +35,7 @@ func (p *Plan) forwarded(t *Trace, action Action, policy string) []string {
 	default:
 		words = append(words, "endpoints of the whole cluster")
 	}
-	if action.Pool == ClusterPool && t.Port.Mode != "" {
+	if action.Pool == ClusterPool && t.Port.Mode != topology.ModeNone {
 		words = append(words, fmt.Sprintf("hints choose those for this %s", t.Port.Mode))
 	}
 	switch {

@@ -100,6 +100,9 @@ func (l *ledger) acknowledge(c Changes, except []types.NamespacedName) {
 		}
 		l.settle(name, m)
 	}
+	if len(l.marks) == 0 {
+		l.marks, l.most = map[types.NamespacedName]*mark{}, 0 // what held every Service is given back
+	}
 }
 
 // settle drops the mark of a Service whose current version is the acknowledged

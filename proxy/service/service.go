@@ -56,13 +56,13 @@ type Service struct {
 	// on a Service of type ClusterIP without external IPs.
 	InternalLocal, ExternalLocal bool
 
-	// AffinityTimeout is how long a client stays with an endpoint after its last
-	// connection, 1 s to 24 h; 0 means no session affinity.
-	AffinityTimeout time.Duration
-
 	// HealthCheckNodePort is 0 unless the type is LoadBalancer and the external
 	// policy Local.
 	HealthCheckNodePort uint16
+
+	// AffinityTimeout is how long a client stays with an endpoint after its last
+	// connection, 1 s to 24 h; 0 means no session affinity.
+	AffinityTimeout time.Duration
 
 	// Ext is what a hook attached, nil if nothing. It is compared with ==.
 	Ext any
