@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -112,7 +113,7 @@ func (a *adoption) load(found *contents) error {
 	}
 	for id := range a.have {
 		if isCounted(id.box) {
-			t.counted[id] = tally{present: true}
+			t.counted[id.counted()] = 0 // there, and wanted by nobody so far
 		}
 	}
 	return nil
@@ -225,14 +226,14 @@ func (a *adoption) slots(p *plan.Port) *portState {
 // the comment of the id the endpoint.
 func (a *adoption) affinitySlots(n affinityNames) *portState {
 	s := &portState{ids: make(map[netip.AddrPort]uint32)}
-	read := func(slots, alive string) (out []netip.AddrPort) {
+	read := func(slots, alive string) (out []*endpoints.Endpoint) {
 		for at := (elementID{box: slots}); ; at.key.n++ {
 			id, ok := n.idOfFresh(a.have[at].value.verdict)
 			dst, err := netip.ParseAddrPort(a.have[elementID{box: alive, key: key{n: id}}].comment)
 			if !ok || err != nil {
 				return out
 			}
-			out = append(out, dst)
+			out = append(out, addressOnly(dst))
 			s.ids[dst] = id
 		}
 	}
@@ -241,16 +242,19 @@ func (a *adoption) affinitySlots(n affinityNames) *portState {
 	return s
 }
 
-func (a *adoption) slotsFrom(id elementID, first uint32) []netip.AddrPort {
-	var slots []netip.AddrPort
+func (a *adoption) slotsFrom(id elementID, first uint32) []*endpoints.Endpoint {
+	var slots []*endpoints.Endpoint
 	for id.key.n = first; ; id.key.n++ {
 		el, ok := a.have[id]
 		if !ok {
 			return slots
 		}
-		slots = append(slots, el.value.dst)
+		slots = append(slots, addressOnly(el.value.dst))
 	}
 }
+
+// addressOnly is an endpoint of which nothing else is known.
+func addressOnly(dst netip.AddrPort) *endpoints.Endpoint { return &endpoints.Endpoint{Addr: dst} }
 
 // stale returns the removal of everything that nothing has claimed.
 func (a *adoption) stale() *item {

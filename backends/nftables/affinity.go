@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -87,17 +88,17 @@ func (c compiler) affinity(s *portState) *affinity {
 // A pool is one of the pools of a port with affinity.
 type pool struct {
 	alive, slots, pick string
-	endpoints          []netip.AddrPort
+	slotted            []*endpoints.Endpoint
 }
 
 func (a *affinity) clusterPool() pool {
 	n := string(a.affinityNames)
-	return pool{alive: n + suffixAliveCluster, slots: n + suffixSlotsCluster, pick: n + "-pick-cluster", endpoints: a.s.cluster}
+	return pool{alive: n + suffixAliveCluster, slots: n + suffixSlotsCluster, pick: n + "-pick-cluster", slotted: a.s.cluster}
 }
 
 func (a *affinity) localPool() pool {
 	n := string(a.affinityNames)
-	return pool{alive: n + suffixAliveLocal, slots: n + suffixSlotsLocal, pick: n + "-pick-local", endpoints: a.s.local}
+	return pool{alive: n + suffixAliveLocal, slots: n + suffixSlotsLocal, pick: n + "-pick-local", slotted: a.s.local}
 }
 
 // private adds everything but the rows.
@@ -107,7 +108,7 @@ func (a *affinity) private(p *program) {
 		p.chains = append(p.chains, a.endpointChains(dst, a.s.ids[dst])...)
 	}
 	for _, pl := range []pool{a.clusterPool(), a.localPool()} {
-		if len(pl.endpoints) > 0 {
+		if len(pl.slotted) > 0 {
 			a.addPool(p, pl)
 		}
 	}
@@ -132,17 +133,17 @@ func (a *affinity) endpointChains(dst netip.AddrPort, id uint32) []chain {
 func (a *affinity) addPool(p *program, pl pool) {
 	a.addBox(p, pl.alive)
 	a.addBox(p, pl.slots)
-	for i, dst := range pl.endpoints {
-		id := a.s.ids[dst]
+	for i, e := range pl.slotted {
+		id := a.s.ids[e.Addr]
 		p.elements = append(p.elements,
-			element{id: elementID{pl.alive, key{n: id}}, value: value{verdict: gotoChain(a.endpoint(id))}, comment: dst.String()},
+			element{id: elementID{pl.alive, key{n: id}}, value: value{verdict: gotoChain(a.endpoint(id))}, comment: e.String()},
 			element{id: elementID{pl.slots, key{n: uint32(i)}}, value: value{verdict: gotoChain(a.fresh(id))}})
 	}
 	p.chains = append(p.chains, chain{name: pl.pick, rules: []string{
 		forgetPriority, // what the packet came with could look like an id
 		a.c.f.recallClient(a.clients()),
 		dispatchPriority(pl.alive),
-		dispatchSlot(len(pl.endpoints), pl.slots),
+		dispatchSlot(len(pl.slotted), pl.slots),
 		dispatchSlot(1, pl.slots), // for a packet between two commits, as in the shared pick chains
 	}})
 }
@@ -167,10 +168,13 @@ func (a *affinity) row(p *program, sh shape) string {
 // assignIDs gives every endpoint a number that is its own in the port: the one it
 // had, else one computed from its address, so that a restart finds the same. Old may be
 // what somebody left in the kernel: an id that two have is kept by one.
-func assignIDs(old map[netip.AddrPort]uint32, pools ...[]netip.AddrPort) map[netip.AddrPort]uint32 {
+func assignIDs(old map[netip.AddrPort]uint32, pools ...[]*endpoints.Endpoint) map[netip.AddrPort]uint32 {
 	ids := make(map[netip.AddrPort]uint32)
 	taken := make(map[uint32]bool)
-	all := slices.Concat(pools...)
+	var all []netip.AddrPort
+	for _, e := range slices.Concat(pools...) {
+		all = append(all, e.Addr)
+	}
 	for _, dst := range all {
 		if id, ok := old[dst]; ok && usableID(id) && (!taken[id] || ids[dst] == id) {
 			ids[dst], taken[id] = id, true

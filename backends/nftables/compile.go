@@ -12,7 +12,7 @@ import (
 // decided. From it everything that the port has in the kernel can be computed again.
 type portState struct {
 	port           *plan.Port
-	cluster, local []netip.AddrPort          // slot -> endpoint, nil if the pool is not used
+	cluster, local []*endpoints.Endpoint     // by slot, empty if the pool is not used; may be those of port
 	ids            map[netip.AddrPort]uint32 // with affinity only
 }
 
@@ -185,7 +185,7 @@ func (t target) pools(p *program, s *portState, sh shape) {
 }
 
 // slots adds the elements from slots to endpoints for one pool, and its size.
-func (t target) slots(p *program, local bool, pool []netip.AddrPort) {
+func (t target) slots(p *program, local bool, pool []*endpoints.Endpoint) {
 	if len(pool) == 0 {
 		return
 	}
@@ -193,9 +193,9 @@ func (t target) slots(p *program, local bool, pool []netip.AddrPort) {
 	p.shared = append(p.shared, pick)
 	k := key{addr: t.key.addr, port: t.key.port}
 	p.elements = slices.Grow(p.elements, len(pool)+1)
-	for i, dst := range pool {
+	for i, e := range pool {
 		k.n = uint32(pick.offset() + i)
-		p.elements = append(p.elements, element{id: elementID{boxEndpoints(t.proto, t.nodePort), k}, value: value{dst: dst}})
+		p.elements = append(p.elements, element{id: elementID{boxEndpoints(t.proto, t.nodePort), k}, value: value{dst: e.Addr}})
 	}
 	size := element{id: elementID{pick.sizes(), t.key}, value: value{number: uint32(len(pool))}}
 	p.elements = append(p.elements, size)

@@ -208,7 +208,7 @@ func (e *edit) writeRemovals(s script) {
 		}
 	}
 	for _, id := range e.countOrder {
-		if have := e.t.counted[id]; have.present && have.wanted+e.counts[id] <= 0 {
+		if wanted, there := e.t.counted[id.counted()]; there && wanted+e.counts[id] <= 0 {
 			e.writeElement(s, remove, element{id: id})
 		}
 	}
@@ -222,7 +222,7 @@ func (e *edit) writeAdditions(s script) {
 		}
 	}
 	for _, id := range e.countOrder {
-		if have := e.t.counted[id]; !have.present && have.wanted+e.counts[id] > 0 {
+		if _, there := e.t.counted[id.counted()]; !there && e.counts[id] > 0 {
 			e.writeElement(s, add, element{id: id})
 		}
 	}
@@ -307,12 +307,10 @@ func (e *edit) commit() {
 }
 
 func (t *table) count(id elementID, n int) {
-	c := t.counted[id]
-	c.wanted += n
-	c.present = c.wanted > 0
-	if c.present {
-		t.counted[id] = c
+	k := id.counted()
+	if wanted := t.counted[k] + n; wanted > 0 {
+		t.counted[k] = wanted
 	} else {
-		delete(t.counted, id)
+		delete(t.counted, k)
 	}
 }

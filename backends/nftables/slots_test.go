@@ -9,7 +9,7 @@ import (
 	"github.com/vipkit/vipkit/endpoints"
 )
 
-// poolOf returns endpoints named by single letters, and slots the same way, "" for none.
+// poolOf returns endpoints named by single letters.
 func poolOf(letters string) (pool []*endpoints.Endpoint) {
 	for _, l := range letters {
 		pool = append(pool, &endpoints.Endpoint{Addr: letterAddr(l)})
@@ -21,16 +21,9 @@ func letterAddr(l rune) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(l)}), 80)
 }
 
-func slotsOf(letters string) (slots []netip.AddrPort) {
-	for _, l := range letters {
-		slots = append(slots, letterAddr(l))
-	}
-	return slots
-}
-
-func lettersOf(slots []netip.AddrPort) (s string) {
-	for _, a := range slots {
-		s += string(rune(a.Addr().As4()[3]))
+func lettersOf(slots []*endpoints.Endpoint) (s string) {
+	for _, e := range slots {
+		s += string(rune(e.Addr.Addr().As4()[3]))
 	}
 	return s
 }
@@ -52,7 +45,7 @@ func TestReslot(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := lettersOf(reslot(slotsOf(tt.old), poolOf(tt.pool))); got != tt.want {
+			if got := lettersOf(reslot(poolOf(tt.old), poolOf(tt.pool))); got != tt.want {
 				t.Errorf("reslot(%q, %q) = %q, want %q", tt.old, tt.pool, got, tt.want)
 			}
 		})
@@ -67,13 +60,13 @@ func FuzzReslot(f *testing.F) {
 	f.Add("", "")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		old, want := distinct(a), distinct(b)
-		got := reslot(slotsOf(old), poolOf(want))
+		got := reslot(poolOf(old), poolOf(want))
 		if s := slices.Sorted(slices.Values([]rune(lettersOf(got)))); string(s) != string(slices.Sorted(slices.Values([]rune(want)))) {
 			t.Fatalf("reslot(%q, %q) = %q", old, want, lettersOf(got))
 		}
 		kept := 0
 		for i := range min(len(got), len(old)) {
-			if got[i] == letterAddr(rune(old[i])) {
+			if got[i].Addr == letterAddr(rune(old[i])) {
 				kept++
 			}
 		}
@@ -101,7 +94,7 @@ func distinct(s string) (out string) {
 }
 
 func TestAssignIDs(t *testing.T) {
-	slots := slotsOf("abcdef")
+	slots := poolOf("abcdef")
 	first := assignIDs(nil, slots)
 	rand.Shuffle(len(slots), func(i, j int) { slots[i], slots[j] = slots[j], slots[i] })
 	for dst, id := range assignIDs(nil, slots) {
@@ -109,14 +102,15 @@ func TestAssignIDs(t *testing.T) {
 			t.Errorf("a restart gives %s the id %x, before %x", dst, id, first[dst])
 		}
 	}
-	taken := map[netip.AddrPort]uint32{slots[0]: idOf(slots[1])}
+	a, b := slots[0].Addr, slots[1].Addr
+	taken := map[netip.AddrPort]uint32{a: idOf(b)}
 	ids := assignIDs(taken, slots)
-	if ids[slots[0]] != taken[slots[0]] || ids[slots[1]] != idOf(slots[1])+1 {
-		t.Errorf("#79 two endpoints with one id: %x and %x", ids[slots[0]], ids[slots[1]])
+	if ids[a] != taken[a] || ids[b] != idOf(b)+1 {
+		t.Errorf("#79 two endpoints with one id: %x and %x", ids[a], ids[b])
 	}
 	same := make(map[netip.AddrPort]uint32)
-	for _, dst := range slots {
-		same[dst] = 7
+	for _, e := range slots {
+		same[e.Addr] = 7
 	}
 	seen := make(map[uint32]bool)
 	for _, id := range assignIDs(same, slots[:3], slots) {
@@ -128,7 +122,7 @@ func TestAssignIDs(t *testing.T) {
 	if len(seen) != len(slots) || !seen[7] {
 		t.Errorf("#79 %d ids for %d endpoints, want one for each, and one keeps the adopted id", len(seen), len(slots))
 	}
-	for dst, id := range assignIDs(map[netip.AddrPort]uint32{slots[0]: 0, slots[1]: 1<<32 - 1}, slots) {
+	for dst, id := range assignIDs(map[netip.AddrPort]uint32{a: 0, b: 1<<32 - 1}, slots) {
 		if !usableID(id) {
 			t.Errorf("#79 %s keeps the id %x, which no packet can have", dst, id)
 		}

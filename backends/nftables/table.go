@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/vipkit/vipkit/proxy/plan"
@@ -14,20 +15,25 @@ type table struct {
 	chains  map[string]string // name -> print
 	boxes   map[string]box
 	config  []element
-	counted map[elementID]tally
+	counted map[countedKey]int   // what is there of boxClusterIPs and boxHairpin -> how many Service ports want it
 	dying   map[string]time.Time // flushed chains -> when; they cannot always be deleted at once
 }
 
-// A tally tells how many Service ports want an element, and whether it is there.
-type tally struct {
-	wanted  int
-	present bool
+// A countedKey stands for an element that several Service ports may want: a ClusterIP, with
+// port 0, or an endpoint for hairpin. It is smaller than an elementID, and there are many.
+type countedKey struct {
+	at    netip.AddrPort
+	proto protocol
+}
+
+func (id elementID) counted() countedKey {
+	return countedKey{netip.AddrPortFrom(id.key.addr, id.key.port), id.key.proto}
 }
 
 func newTable(f *family) *table {
 	return &table{
 		family: f, chains: make(map[string]string), boxes: make(map[string]box),
-		counted: make(map[elementID]tally), dying: make(map[string]time.Time),
+		counted: make(map[countedKey]int), dying: make(map[string]time.Time),
 	}
 }
 
