@@ -105,23 +105,23 @@ func addToLoopback(tb testing.TB, a netip.Addr) {
 
 // What the kernel takes must be true of the whole table: each kind of object at once, and again.
 func TestTableLoads(t *testing.T) {
-	w := newTableWorld(t)
-	w.config.PodInterfaces = []string{"veth*", "cali*"}
-	w.config.ServiceCIDRs = []netip.Prefix{prefix("10.96.0.0/12"), prefix("fd00:96::/108")}
-	w.config.NodePortAddresses = plan.NodePortSelector{All: true}
-	w.other(addr("192.0.2.2"))
-	web := app{name: "web", vip: "10.96.0.10 fd00:96::10", eps: both + " [fd00:10:180::1]:8080@n1", change: local(func(s *service.Service) {
-		external("198.51.100.9")(s)
-		nodePort(s)
-		s.IPv4.LoadBalancerIPs = []netip.Addr{addr("203.0.113.60")}
-		s.IPv6.LoadBalancerIPs = []netip.Addr{addr("2001:db8:9::60")}
-		s.IPv4.SourceRanges = []netip.Prefix{prefix("198.51.100.0/24")}
-		s.IPv6.SourceRanges = []netip.Prefix{prefix("2001:db8:5::/64")} // #74: each set has its family
-	})}
-	sctp := app{name: "sctp", vip: "10.96.0.11", eps: here, change: func(s *service.Service) {
-		s.Ports[0].Protocol, s.Ports[0].NodePort = corev1.ProtocolSCTP, 30090
-	}}
 	t.Run("G07 #74 all kinds of objects", func(t *testing.T) {
+		w := newTableWorld(t)
+		w.config.PodInterfaces = []string{"veth*", "cali*"}
+		w.config.ServiceCIDRs = []netip.Prefix{prefix("10.96.0.0/12"), prefix("fd00:96::/108")}
+		w.config.NodePortAddresses = plan.NodePortSelector{All: true}
+		w.other(addr("192.0.2.2"))
+		web := app{name: "web", vip: "10.96.0.10 fd00:96::10", eps: both + " [fd00:10:180::1]:8080@n1", change: local(func(s *service.Service) {
+			external("198.51.100.9")(s)
+			nodePort(s)
+			s.IPv4.LoadBalancerIPs = []netip.Addr{addr("203.0.113.60")}
+			s.IPv6.LoadBalancerIPs = []netip.Addr{addr("2001:db8:9::60")}
+			s.IPv4.SourceRanges = []netip.Prefix{prefix("198.51.100.0/24")}
+			s.IPv6.SourceRanges = []netip.Prefix{prefix("2001:db8:5::/64")} // #74: each set has its family
+		})}
+		sctp := app{name: "sctp", vip: "10.96.0.11", eps: here, change: func(s *service.Service) {
+			s.Ports[0].Protocol, s.Ports[0].NodePort = corev1.ProtocolSCTP, 30090
+		}}
 		w.sync(with(web, sctp))
 		w.wantBox("allowed-6", "2001:db8:9::60 . tcp . 80 . 2001:db8:5::/64")
 		w.sync(with(app{name: "web", vip: web.vip}))

@@ -9,7 +9,6 @@ import (
 // TestTampered changes Services after somebody else changed the tables and before any Check.
 // What the first Sync cannot write, the next one must: it may not fail for ever.
 func TestTampered(t *testing.T) {
-	inNetNS(t)
 	tests := []struct {
 		name string
 		do   []string
@@ -23,11 +22,10 @@ func TestTampered(t *testing.T) {
 		}, with(app{name: "new", vip: "10.96.0.20", eps: two})},
 		{"#65 a map is gone", []string{"flush chain ip vipkit nat-postrouting", "delete set ip vipkit hairpin"}, with(app{name: "new", vip: "10.96.0.20", eps: "10.180.0.5:8080@n1"})},
 	}
-	w, b := newWorld(t, nodeConfig()), newBackend(t, Options{})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w.tb = t
-			w.cursor.Reset()
+			inNetNS(t) // a subtest is a goroutine of its own, and so another thread
+			w, b := newWorld(t, nodeConfig()), newBackend(t, Options{})
 			w.sync(b, with(everything()...))
 			for _, s := range tt.do {
 				nft(t, s)

@@ -75,3 +75,6 @@ func (c *Conn) Close() error { return nil }
 
 // HasProtocol returns an error that wraps [errors.ErrUnsupported].
 func HasProtocol(corev1.Protocol) error { return unsupported() }
+
+// Main runs the tests.
+func Main(tests interface{ Run() int }) { os.Exit(tests.Run()) }

@@ -1,0 +1,9 @@
+package conntrack
+
+import (
+	"testing"
+
+	"github.com/vipkit/vipkit/backends/backendtest/netlab"
+)
+
+func TestMain(m *testing.M) { netlab.Main(m) }
