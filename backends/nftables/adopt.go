@@ -15,7 +15,8 @@ import (
 // It forgets everything that was remembered.
 func (b *Backend) adopt(p *plan.Plan) []*item {
 	b.ports, b.left = make(map[plan.Key]*portState), make(map[plan.Key]*program)
-	b.verified, _ = b.kernel.generation() // 0, which never is one, on an error
+	b.read, _ = b.kernel.generation() // 0, which never is one, on an error
+	b.verified = b.read
 	var bases, ports, rest []*item
 	adoptions := make(map[*table]*adoption)
 	for n, t := range b.tables {

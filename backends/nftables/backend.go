@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -33,9 +34,10 @@ type Backend struct {
 	left   map[plan.Key]*program // what adoption found of ports that could not be written
 	last   Stats
 
-	// verified is the generation of nftables at which the tables were known to be right, by
-	// reading or because only our own commits came since. See Check.
-	verified uint32
+	// verified is the generation of nftables at which the tables were found right, if only by
+	// samples; see Check. read is the one at which they were read as a whole. Our own commits
+	// move both on.
+	verified, read uint32
 }
 
 // A runner runs nft.
@@ -104,8 +106,9 @@ func (b *Backend) LastStats() Stats { return b.last }
 //
 // If d is not Full and d.Base is what the Backend committed last, Sync reads nothing and
 // costs what the change costs. Otherwise it reads both tables once (about one second for
-// 100,000 endpoints) and writes only differences; tables of another layout are replaced in
-// the same transaction.
+// 100,000 endpoints), unless the kernel says that nobody else has committed anything to nftables
+// since they were read. It writes only differences; tables of another layout are
+// replaced in the same transaction.
 //
 // A Service port that the kernel refuses is found by bisection and reported in a
 // [plan.PartialError]; it stays as it was. If the reason is that somebody else changed the
@@ -145,16 +148,7 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	if err := b.start(ctx); err != nil {
 		return err
 	}
-	next := newLayout(b.opts, d.New)
-	full := d.Full || b.base == nil || d.Base != b.base || d.Config && !b.layout.sameRules(next)
-	b.last.Full = full
-	b.layout = next
-	var items []*item
-	if full {
-		items = b.adopt(d.New)
-	} else {
-		items = b.changes(d)
-	}
+	items := b.items(d)
 	w := &writer{Backend: b, ctx: ctx, now: time.Now(), bad: make(map[plan.Key]error)}
 	if b.noBatches == nil {
 		w.direct, _ = b.runner.(sender)
@@ -178,6 +172,29 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 		return fmt.Errorf("nftables: sync: %w", &plan.PartialError{Ports: w.bad})
 	}
 	return nil
+}
+
+// items returns what has to change for d.
+func (b *Backend) items(d *plan.Delta) []*item {
+	next := newLayout(b.opts, d.New)
+	known := b.base != nil && b.layout.sameRules(next)
+	b.layout = next
+	switch {
+	case known && !d.Full && d.Base == b.base:
+		return b.changes(d)
+	case known && b.untouched():
+		return b.differences(d.New)
+	default:
+		b.last.Full = true
+		return b.adopt(d.New)
+	}
+}
+
+// untouched reports whether nobody else has committed anything to nftables since the tables were
+// read: reading them again would tell nothing new.
+func (b *Backend) untouched() bool {
+	now, err := b.kernel.generation()
+	return err == nil && now == b.read
 }
 
 // start opens nft and chooses the families.
@@ -240,17 +257,57 @@ func (b *Backend) tableOf(f corev1.IPFamily) *table {
 func (b *Backend) changes(d *plan.Delta) []*item {
 	var items []*item
 	if d.Config {
-		for _, t := range b.tables {
-			i := &item{table: t, kind: baseItem, before: &program{elements: t.config}, after: t.base(b.layout, d.New)}
-			i.config = i.after.elements
-			i.trim()
-			items = append(items, i)
-		}
+		items = b.bases(d.New)
 	}
 	for _, c := range d.Changes {
 		if t := b.tableOf(c.Key.Family); t != nil {
 			items = append(items, b.change(t, c))
 		}
+	}
+	return items
+}
+
+// differences returns the items of a whole plan on top of what is remembered. A port that is
+// in place costs one look.
+func (b *Backend) differences(p *plan.Plan) []*item {
+	items := b.bases(p)
+	for port := range p.All() {
+		s, t := b.ports[port.Key], b.tableOf(port.Family)
+		if t != nil && (s == nil || s.port != port || b.left[port.Key] != nil) {
+			items = append(items, b.change(t, plan.Change{Key: port.Key, After: port}))
+		}
+	}
+	for _, k := range b.unwanted(p) {
+		items = append(items, b.change(b.tableOf(k.Family), plan.Change{Key: k}))
+	}
+	return items
+}
+
+// unwanted returns the ports that are in place and not in p, sorted.
+func (b *Backend) unwanted(p *plan.Plan) []plan.Key {
+	gone := make(map[plan.Key]struct{})
+	note := func(k plan.Key) {
+		if p.Port(k) == nil {
+			gone[k] = struct{}{}
+		}
+	}
+	for k := range b.ports {
+		note(k)
+	}
+	for k := range b.left {
+		note(k)
+	}
+	return slices.SortedFunc(maps.Keys(gone), plan.Key.Compare)
+}
+
+// bases returns the items of what all Service ports stand on.
+func (b *Backend) bases(p *plan.Plan) []*item {
+	items := make([]*item, 0, len(b.tables))
+	for _, t := range b.tables {
+		i := &item{table: t, kind: baseItem, before: &program{elements: t.config}, after: t.base(b.layout, p)}
+		i.config = i.after.elements
+		i.trim()
+		items = append(items, i)
 	}
 	return items
 }

@@ -62,10 +62,12 @@ func (w *writer) write(items []*item) error {
 	return w.giveUpAll(items, err)
 }
 
-// noteCommit keeps what is verified so if nobody else committed.
+// noteCommit keeps what is verified or read so if nobody else committed.
 func (w *writer) noteCommit(before, after uint32) {
-	if w.verified == before && after == before+1 {
-		w.verified = after
+	for _, known := range []*uint32{&w.verified, &w.read} {
+		if *known == before && after == before+1 {
+			*known = after
+		}
 	}
 }
 
