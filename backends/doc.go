@@ -85,6 +85,8 @@
 //   - What a data plane cannot do is declared in Limits, and the scenarios say what happens then.
 //   - Scenarios of your own are files of the same kind, given as Config.Scenarios; backendtest.Scenarios has
 //     those of the suite to copy from.
+//   - func TestMain(m *testing.M) { netlab.Main(m) } runs all tests of a package where a mistake cannot reach
+//     the rules of your own machine.
 //   - VIPKIT_REQUIRE_KERNEL=1 turns a skipped test into a failure. Use it in continuous integration.
 //
 // What the suite cannot know is how your data plane fails. Write three more tests:

@@ -78,6 +78,7 @@
 // cut into pieces, each complete for its Service ports, so that the kernel never is busy for long with one commit. If the kernel refuses what
 // nft could write, the Backend uses nft for everything from then on.
 //
-// A Sync that is not full reads nothing. Reading the tables, after a start or an error, takes seconds for
-// 100,000 endpoints; [Backend.Check] reads all rules, but of the elements a sample.
+// A Sync that is not full reads nothing, nor does a full one if nobody else has committed anything to nftables since the
+// tables were read. Reading them, after a start, an error or a commit of somebody else, takes seconds for 100,000
+// endpoints; [Backend.Check] reads all rules, but of the elements a sample.
 package nftables
