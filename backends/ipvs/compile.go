@@ -172,27 +172,15 @@ func (w *want) add(name, value string) {
 
 // restrict adds the source ranges.
 func (w *want) restrict(f *plan.Frontend) {
-	if !f.Restricted || slices.ContainsFunc(f.Allow, func(r netip.Prefix) bool { return r.Bits() == 0 }) {
+	if !f.Restricted {
 		return
 	}
 	w.add(boxRestricted, "")
-	for _, r := range outermost(f.Allow) {
+	for _, r := range f.Allow {
 		w.elements = append(w.elements, element{
 			box: box(boxAllowed, familyOf(w.addr.Addr())), key: w.element() + " . " + r.String(),
 		})
 	}
-}
-
-// outermost leaves out ranges inside others: a set of intervals has no room for them.
-// The ranges are sorted by address and then length.
-func outermost(ranges []netip.Prefix) []netip.Prefix {
-	var out []netip.Prefix
-	for _, r := range ranges {
-		if len(out) == 0 || !out[len(out)-1].Overlaps(r) {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // server returns a virtual server for a pool of a port.

@@ -3,7 +3,6 @@ package ipvs
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -226,11 +225,8 @@ func (n *node) configElements() []element {
 	var out []element
 	cfg := n.plan.Config()
 	for name, ranges := range map[string][]netip.Prefix{boxPods: cfg.Node.PodCIDRs, boxServiceCIDRs: cfg.ServiceCIDRs} {
-		for _, f := range families() {
-			ours := slices.DeleteFunc(slices.Clone(ranges), func(r netip.Prefix) bool { return familyOf(r.Addr()) != f })
-			for _, r := range outermost(ours) {
-				out = append(out, element{box: box(name, f), key: r.String()})
-			}
+		for _, r := range ranges {
+			out = append(out, element{box: box(name, familyOf(r.Addr())), key: r.String()})
 		}
 	}
 	return out

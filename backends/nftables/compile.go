@@ -201,41 +201,12 @@ func (t target) slots(p *program, local bool, pool []*endpoints.Endpoint) {
 	p.elements = append(p.elements, size)
 }
 
-// isEverything reports whether a range has all addresses of its family: it restricts nobody.
-func isEverything(p netip.Prefix) bool { return p.Bits() == 0 }
-
-// restrict adds the allowed sources of a frontend, unless these are all there are.
+// restrict adds the allowed sources of a frontend.
 func (t target) restrict(p *program, allow []netip.Prefix) {
-	if slices.ContainsFunc(allow, isEverything) {
-		return
-	}
 	p.elements = append(p.elements, element{id: elementID{t.box(boxRestricted, boxRestrictedPorts), t.key}, comment: t.comment})
-	for _, src := range outermost(allow) {
+	for _, src := range allow {
 		k := t.key
 		k.src = src
 		p.elements = append(p.elements, element{id: elementID{t.box(boxAllowed, boxAllowedPorts), k}})
 	}
-}
-
-// outermost returns the prefixes that no other contains, masked: interval sets take
-// no overlapping elements.
-func outermost(in []netip.Prefix) []netip.Prefix {
-	out := make([]netip.Prefix, 0, len(in))
-	for i, p := range in {
-		if !covered(in, i) {
-			out = append(out, p.Masked())
-		}
-	}
-	return out
-}
-
-// covered reports whether another prefix contains in[i], or an earlier one equals it.
-func covered(in []netip.Prefix, i int) bool {
-	p := in[i].Masked()
-	for j, q := range in {
-		if j != i && q.Overlaps(p) && (q.Bits() < p.Bits() || q.Bits() == p.Bits() && j < i) {
-			return true
-		}
-	}
-	return false
 }

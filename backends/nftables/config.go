@@ -54,9 +54,10 @@ func (f *family) configElements(p *plan.Plan) []element {
 	cfg := p.Config()
 	var out []element
 	add := func(box string, prefixes []netip.Prefix) {
-		ours := slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool { return !f.has(p.Addr()) })
-		for _, src := range outermost(ours) {
-			out = append(out, element{id: elementID{box, key{src: src}}})
+		for _, src := range prefixes {
+			if f.has(src.Addr()) {
+				out = append(out, element{id: elementID{box, key{src: src}}})
+			}
 		}
 	}
 	add(boxPodCIDRs, cfg.Node.PodCIDRs)

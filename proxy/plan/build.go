@@ -145,7 +145,8 @@ func (r *rules) internal(a Action, f corev1.IPFamily) [NumOrigins]Action {
 	return [NumOrigins]Action{FromPod: pod, FromNode: other, FromOutside: other}
 }
 
-// allow returns who may use the load-balancer IPs of a Service in one family.
+// allow returns who may use the load-balancer IPs of a Service in one family. A range of all
+// addresses restricts nobody.
 //
 // If a range has an address of this node, the load-balancer IPs are added: the
 // kernel gives a node that dials an address bound to itself that same address as
@@ -160,7 +161,12 @@ func (r *rules) allow(a *service.Addresses, f corev1.IPFamily) (restricted bool,
 			list = append(list, netip.PrefixFrom(vip, vip.BitLen()))
 		}
 	}
-	return true, canonicalPrefixes(list)
+	list = disjoint(list)
+	everybody := len(list) > 0 && list[0].Bits() == 0
+	if everybody {
+		return false, nil
+	}
+	return true, list
 }
 
 // equal reports whether p and o have the same content.

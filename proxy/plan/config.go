@@ -58,8 +58,8 @@ func (p *Plan) Config() Config { return p.cfg }
 
 func (c Config) normal() Config {
 	c.Node.Addresses = canonicalAddrs(c.Node.Addresses)
-	c.Node.PodCIDRs = canonicalPrefixes(c.Node.PodCIDRs)
-	c.ServiceCIDRs = canonicalPrefixes(c.ServiceCIDRs)
+	c.Node.PodCIDRs = disjoint(c.Node.PodCIDRs)
+	c.ServiceCIDRs = disjoint(c.ServiceCIDRs)
 	c.NodePortAddresses.Prefixes = canonicalPrefixes(c.NodePortAddresses.Prefixes)
 	c.PodInterfaces = slices.DeleteFunc(slices.Clone(c.PodInterfaces), func(s string) bool { return s == "" })
 	slices.Sort(c.PodInterfaces)
@@ -87,6 +87,18 @@ func canonicalPrefixes(in []netip.Prefix) []netip.Prefix {
 	}
 	slices.SortFunc(out, comparePrefix)
 	return slices.Compact(out)
+}
+
+// disjoint returns the prefixes that no other contains, in order: together they are the same
+// addresses. Data planes have intervals that take no overlaps.
+func disjoint(in []netip.Prefix) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range canonicalPrefixes(in) { // one that contains others comes before them
+		if n := len(out); n == 0 || !out[n-1].Overlaps(p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 func comparePrefix(a, b netip.Prefix) int {

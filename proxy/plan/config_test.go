@@ -98,7 +98,7 @@ func TestConfigIsCopied(t *testing.T) {
 func TestConfigIsNormalized(t *testing.T) {
 	cfg := plan.Config{Node: plan.Node{
 		Addresses: []netip.Addr{addr("::ffff:192.0.2.1"), {}, addr("fe80::1%eth0"), addr("192.0.2.1"), addr("0.0.0.0")},
-		PodCIDRs:  []netip.Prefix{prefix("10.2.3.4/16"), {}, prefix("10.1.0.0/16")},
+		PodCIDRs:  []netip.Prefix{prefix("10.2.3.4/16"), {}, prefix("10.1.0.0/16"), prefix("10.1.7.0/24")},
 	}, PodInterfaces: []string{"b", "", "a", "b"}}
 	got := plan.New(cfg).Config()
 	if a := got.Node.Addresses; len(a) != 2 || a[0] != addr("192.0.2.1") || a[1] != addr("fe80::1") {

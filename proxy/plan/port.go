@@ -84,7 +84,8 @@ type Frontend struct {
 	Actions [NumOrigins]Action
 
 	// Restricted says that only sources in Allow may use the frontend, whatever
-	// their origin; the others are dropped. Allow is sorted; it is empty if nobody may.
+	// their origin; the others are dropped. Allow is sorted, and no range is inside another; it is
+	// empty if nobody may.
 	Restricted bool
 	Allow      []netip.Prefix
 }

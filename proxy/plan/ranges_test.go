@@ -22,6 +22,18 @@ func TestSourceRanges(t *testing.T) {
 			want: map[string]string{"5.5.5.5": "[5.5.5.5/32 5.5.5.6/32 192.168.0.0/24]", "5.5.5.6": "[5.5.5.5/32 5.5.5.6/32 192.168.0.0/24]"},
 		},
 		{name: "sorted, once each", svc: svc(vip("5.5.5.5"), ranges("203.0.113.0/24", "10.0.0.0/8", "203.0.113.0/24")), want: map[string]string{"5.5.5.5": "[10.0.0.0/8 203.0.113.0/24]"}},
+		{
+			name: "a range inside another", svc: svc(vip("5.5.5.5"), ranges("10.1.2.0/24", "10.0.0.0/8", "10.255.255.255/32", "11.0.0.0/8")),
+			want: map[string]string{"5.5.5.5": "[10.0.0.0/8 11.0.0.0/8]"},
+		},
+		{
+			name: "everybody in one family", svc: svc(dualStack, vip("5.5.5.5", "2001:db8:5::5"), ranges("10.0.0.0/8", "0.0.0.0/0", "2001:db8:ffff::/48")),
+			want: map[string]string{"5.5.5.5": "open", "2001:db8:5::5": "[2001:db8:ffff::/48]"},
+		},
+		{
+			name: "everybody in IPv6", svc: svc(dualStack, vip("5.5.5.5", "2001:db8:5::5"), ranges("10.0.0.0/8", "::/0")),
+			want: map[string]string{"5.5.5.5": "[10.0.0.0/8]", "2001:db8:5::5": "open"},
+		},
 		{name: "no range", svc: svc(vip("5.5.5.5")), want: map[string]string{"5.5.5.5": "open"}},
 		{name: "all ranges invalid", svc: svc(vip("5.5.5.5"), invalidRanges), want: map[string]string{"5.5.5.5": "open"}},
 		{name: "all ranges invalid, deny", svc: svc(vip("5.5.5.5"), invalidRanges), deny: true, want: map[string]string{"5.5.5.5": "[]"}},
