@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 
+	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -90,9 +91,9 @@ func (c *compiler) placeOf(f *plan.Frontend, ips, ports tree) place {
 // is not forwarded at an external address must not be taken for a NodePort's.
 func (c *compiler) forward(f *plan.Frontend) {
 	at := c.placeOf(f, treeIPs, treePorts)
-	s := forwarding(f.Actions)
+	s := shape.Forwarding(f.Actions)
 	switch {
-	case s.forwards() && f.Restricted:
+	case s.Forwards() && f.Restricted:
 		c.places[at] = goTo(c.add(nat, hashed(letterFirewall, c.siteText(f)), func() []string {
 			target := goTo(c.row(s))
 			rules := make([]string, 0, len(f.Allow)+1)
@@ -101,7 +102,7 @@ func (c *compiler) forward(f *plan.Frontend) {
 			}
 			return append(rules, doAccept)
 		}))
-	case s.forwards():
+	case s.Forwards():
 		c.places[at] = goTo(c.row(s))
 	case f.Kind == plan.ExternalIP || f.Kind == plan.LoadBalancerIP:
 		c.places[at] = doAccept
@@ -110,8 +111,8 @@ func (c *compiler) forward(f *plan.Frontend) {
 
 // row returns the chain that forwards by origin: that of the pool itself if
 // nothing else is to be done, or if only packets of this row come there.
-func (c *compiler) row(s shape) string {
-	if letter, ok := s.uniform(false); ok && (letter == letterToCluster || letter == letterToLocal) {
+func (c *compiler) row(s shape.Shape) string {
+	if letter, ok := s.Uniform(false); ok && (letter == shape.Cluster || letter == shape.Local) {
 		return c.pool(letter)
 	}
 	if mark, letter, ok := c.markFirst(s); ok && c.onlyRow(s, letter) {
@@ -125,12 +126,12 @@ func (c *compiler) row(s shape) string {
 // forwardBy returns what is done for one letter, one rule each.
 func (c *compiler) forwardBy(letter byte) []string {
 	switch letter {
-	case letterToCluster, letterToLocal:
+	case shape.Cluster, shape.Local:
 		return []string{goTo(c.pool(letter))}
-	case letterToClusterMasq:
-		return []string{c.setMark(), goTo(c.pool(letterToCluster))}
-	case letterToLocalMasq:
-		return []string{c.setMark(), goTo(c.pool(letterToLocal))}
+	case shape.ClusterMasq:
+		return []string{c.setMark(), goTo(c.pool(shape.Cluster))}
+	case shape.LocalMasq:
+		return []string{c.setMark(), goTo(c.pool(shape.Local))}
 	default:
 		return []string{doAccept}
 	}
@@ -138,16 +139,16 @@ func (c *compiler) forwardBy(letter byte) []string {
 
 // markFirst returns the rule that marks what a row masquerades, if one rule can say that and all
 // that the row forwards goes to one pool.
-func (c *compiler) markFirst(s shape) (rule string, letter byte, ok bool) {
+func (c *compiler) markFirst(s shape.Shape) (rule string, letter byte, ok bool) {
 	switch s {
-	case shape{letterToClusterMasq, letterToClusterMasq, letterToClusterMasq}:
-		return c.setMark(), letterToCluster, true
-	case shape{letterToLocalMasq, letterToLocalMasq, letterToLocalMasq}:
-		return c.setMark(), letterToLocal, true
-	case shape{letterToCluster, letterToClusterMasq, letterToClusterMasq}:
-		letter = letterToCluster
-	case shape{letterToLocal, letterToLocalMasq, letterToLocalMasq}:
-		letter = letterToLocal
+	case shape.Shape{shape.ClusterMasq, shape.ClusterMasq, shape.ClusterMasq}:
+		return c.setMark(), shape.Cluster, true
+	case shape.Shape{shape.LocalMasq, shape.LocalMasq, shape.LocalMasq}:
+		return c.setMark(), shape.Local, true
+	case shape.Shape{shape.Cluster, shape.ClusterMasq, shape.ClusterMasq}:
+		letter = shape.Cluster
+	case shape.Shape{shape.Local, shape.LocalMasq, shape.LocalMasq}:
+		letter = shape.Local
 	}
 	pods := c.podSources()
 	if letter == 0 || len(pods) != 1 {
@@ -157,13 +158,13 @@ func (c *compiler) markFirst(s shape) (rule string, letter byte, ok bool) {
 }
 
 // onlyRow reports whether no other row of the port sends packets to the pool of a letter.
-func (c *compiler) onlyRow(s shape, letter byte) bool {
-	masq := byte(letterToClusterMasq)
-	if letter == letterToLocal {
-		masq = letterToLocalMasq
+func (c *compiler) onlyRow(s shape.Shape, letter byte) bool {
+	masq := byte(shape.ClusterMasq)
+	if letter == shape.Local {
+		masq = shape.LocalMasq
 	}
 	for i := range c.port.Frontends {
-		other := forwarding(c.port.Frontends[i].Actions)
+		other := shape.Forwarding(c.port.Frontends[i].Actions)
 		if other != s && bytes.ContainsAny(other[:], string([]byte{letter, masq})) {
 			return false
 		}
@@ -172,7 +173,7 @@ func (c *compiler) onlyRow(s shape, letter byte) bool {
 }
 
 func (c *compiler) poolName(letter byte) string {
-	if letter == letterToLocal {
+	if letter == shape.Local {
 		return hashed(letterLocal, c.about)
 	}
 	return hashed(letterCluster, c.about)
@@ -198,7 +199,7 @@ func (c *compiler) hairpin(list []*endpoints.Endpoint) {
 // used before, if there is affinity, else each with the same probability.
 func (c *compiler) choose(letter byte) []string {
 	list := c.port.Cluster
-	if letter == letterToLocal {
+	if letter == shape.Local {
 		list = c.port.Local
 	}
 	c.hairpin(list)
@@ -227,13 +228,13 @@ func (c *compiler) clients(e *endpoints.Endpoint) string {
 // deny adds what table filter does with packets for a frontend that nothing translated.
 func (c *compiler) deny(f *plan.Frontend) {
 	at := c.placeOf(f, treeDenyIPs, treeDenyPorts)
-	s := denying(f.Actions)
-	letter, one := s.uniform(true)
+	s := shape.Denying(f.Actions)
+	letter, one := s.Uniform(true)
 	var do string
 	switch {
-	case one && letter == letterPass && !f.Restricted:
+	case one && letter == shape.Pass && !f.Restricted:
 		return
-	case one && letter == letterReject:
+	case one && letter == shape.Reject:
 		do = doReject
 	case one:
 		do = doDrop
@@ -255,9 +256,9 @@ func (c *compiler) deny(f *plan.Frontend) {
 
 func denyBy(letter byte) []string {
 	switch letter {
-	case letterReject:
+	case shape.Reject:
 		return []string{doReject}
-	case letterDrop:
+	case shape.Drop:
 		return []string{doDrop}
 	default:
 		return []string{doReturn}

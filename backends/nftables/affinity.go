@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -149,11 +150,11 @@ func (a *affinity) addPool(p *program, pl pool) {
 }
 
 // row returns the chain that does what sh says, and adds it if it is new.
-func (a *affinity) row(p *program, sh shape) string {
+func (a *affinity) row(p *program, sh shape.Shape) string {
 	cluster, local := a.clusterPool().pick, a.localPool().pick
-	if letter, ok := sh.uniform(false); ok && letter == letterCluster {
+	if letter, ok := sh.Uniform(false); ok && letter == shape.Cluster {
 		return cluster
-	} else if ok && letter == letterLocal {
+	} else if ok && letter == shape.Local {
 		return local
 	}
 	name := string(a.affinityNames) + "-row-" + string(sh[:])

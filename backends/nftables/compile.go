@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -47,9 +48,9 @@ func settle(old *portState, p *plan.Port) *portState {
 
 func usedPools(p *plan.Port) (cluster, local bool) {
 	for _, fe := range p.Frontends {
-		s := forwarding(fe.Actions)
-		cluster = cluster || s.usesCluster()
-		local = local || s.usesLocal()
+		s := shape.Forwarding(fe.Actions)
+		cluster = cluster || s.UsesCluster()
+		local = local || s.UsesLocal()
 	}
 	return cluster && len(p.Cluster) > 0, local && len(p.Local) > 0
 }
@@ -93,7 +94,7 @@ func (c portCompiler) frontend(fe *plan.Frontend) {
 	}
 	at.verdict(c.p, boxServices, boxNodePorts, c.dispatch(fe, at))
 	if c.affine == nil {
-		at.pools(c.p, c.s, forwarding(fe.Actions))
+		at.pools(c.p, c.s, shape.Forwarding(fe.Actions))
 	}
 	at.verdict(c.p, boxNoEndpointIPs, boxNoEndpointPorts, denialOf(c.p, fe))
 	if fe.Restricted {
@@ -103,8 +104,8 @@ func (c portCompiler) frontend(fe *plan.Frontend) {
 
 // dispatch returns the verdict with which a frontend's packets begin, "" for none.
 func (c portCompiler) dispatch(fe *plan.Frontend, at target) string {
-	sh := forwarding(fe.Actions)
-	if !sh.forwards() {
+	sh := shape.Forwarding(fe.Actions)
+	if !sh.Forwards() {
 		if at.nodePort {
 			return ""
 		}
@@ -113,9 +114,9 @@ func (c portCompiler) dispatch(fe *plan.Frontend, at target) string {
 	if c.affine != nil {
 		return gotoChain(c.affine.row(c.p, sh))
 	}
-	if letter, ok := sh.uniform(false); ok && letter == letterCluster {
+	if letter, ok := sh.Uniform(false); ok && letter == shape.Cluster {
 		return gotoChain(place{nodePort: at.nodePort}.pick())
-	} else if ok && letter == letterLocal {
+	} else if ok && letter == shape.Local {
 		return gotoChain(place{at.nodePort, true}.pick())
 	}
 	row := shared{kind: rowChain, shape: sh}
@@ -126,11 +127,11 @@ func (c portCompiler) dispatch(fe *plan.Frontend, at target) string {
 
 // denialOf returns the verdict for packets that were not translated, "" for none.
 func denialOf(p *program, fe *plan.Frontend) string {
-	sh := denying(fe.Actions)
-	if !sh.has(letterReject, letterDrop) {
+	sh := shape.Denying(fe.Actions)
+	if !sh.Has(shape.Reject, shape.Drop) {
 		return ""
 	}
-	if letter, ok := sh.uniform(true); ok {
+	if letter, ok := sh.Uniform(true); ok {
 		return deny(letter)
 	}
 	chain := shared{kind: denyChain, shape: sh}
@@ -175,11 +176,11 @@ func (t target) verdict(p *program, address, nodePort, verdict string) {
 }
 
 // pools adds the elements of the pools that sh uses.
-func (t target) pools(p *program, s *portState, sh shape) {
-	if sh.usesCluster() {
+func (t target) pools(p *program, s *portState, sh shape.Shape) {
+	if sh.UsesCluster() {
 		t.slots(p, false, s.cluster)
 	}
-	if sh.usesLocal() {
+	if sh.UsesLocal() {
 		t.slots(p, true, s.local)
 	}
 }

@@ -1,97 +1,21 @@
 package nftables
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
-
-// A shape is what a row of the decision table does with a packet, one letter for
-// each origin in the order pod, node, outside.
-type shape [plan.NumOrigins]byte
-
-// The letters of a shape. A chain for DNAT has the first five, a chain that denies the
-// other two and letterPass.
-const (
-	letterCluster     = 'c' // to the cluster pool
-	letterClusterMasq = 'C' // and masqueraded
-	letterLocal       = 'l' // to the local pool
-	letterLocalMasq   = 'L' // and masqueraded
-	letterPass        = 'x' // not translated
-	letterReject      = 'r'
-	letterDrop        = 'd'
-)
-
-// forwarding returns the shape of a frontend's DNAT.
-func forwarding(actions [plan.NumOrigins]plan.Action) (s shape) {
-	for i, a := range actions {
-		s[i] = letterPass
-		if a.Verdict != plan.Forward {
-			continue
-		}
-		switch {
-		case a.Pool == plan.ClusterPool && a.Masquerade:
-			s[i] = letterClusterMasq
-		case a.Pool == plan.ClusterPool:
-			s[i] = letterCluster
-		case a.Pool == plan.LocalPool && a.Masquerade:
-			s[i] = letterLocalMasq
-		case a.Pool == plan.LocalPool:
-			s[i] = letterLocal
-		}
-	}
-	return s
-}
-
-// denying returns the shape of what becomes of packets that were not translated.
-func denying(actions [plan.NumOrigins]plan.Action) (s shape) {
-	for i, a := range actions {
-		switch a.Verdict {
-		case plan.Reject:
-			s[i] = letterReject
-		case plan.Drop:
-			s[i] = letterDrop
-		case plan.Pass, plan.Forward:
-			s[i] = letterPass
-		}
-	}
-	return s
-}
-
-// has reports whether one of the origins has one of the letters.
-func (s shape) has(letters ...byte) bool {
-	return slices.ContainsFunc(s[:], func(l byte) bool { return slices.Contains(letters, l) })
-}
-
-func (s shape) usesCluster() bool { return s.has(letterCluster, letterClusterMasq) }
-func (s shape) usesLocal() bool   { return s.has(letterLocal, letterLocalMasq) }
-func (s shape) forwards() bool    { return s.usesCluster() || s.usesLocal() }
-
-// uniform returns the letter that all origins have, ignoring letterPass where
-// ignorePass is set; ok is false if there is none.
-func (s shape) uniform(ignorePass bool) (letter byte, ok bool) {
-	for _, l := range s {
-		switch {
-		case ignorePass && l == letterPass, l == letter:
-		case letter == 0:
-			letter = l
-		default:
-			return 0, false
-		}
-	}
-	return letter, letter != 0
-}
 
 // A shared is the identity of a chain that any Service port may use: it says
 // everything about the chain's rules.
 type shared struct {
 	kind  sharedKind
-	place          // of a pick; a row and a denial have no pool
-	proto protocol // of a pick
-	size  int      // of a pick: how many endpoints there are
-	shape shape    // of a row or a denial
+	place             // of a pick; a row and a denial have no pool
+	proto protocol    // of a pick
+	size  int         // of a pick: how many endpoints there are
+	shape shape.Shape // of a row or a denial
 }
 
 type sharedKind int
@@ -172,13 +96,13 @@ func (s shared) chain(f *family, l *layout) chain {
 // forward returns what a chain does for one letter, given the chains of the pools.
 func (l *layout) forward(letter byte, cluster, local string) string {
 	switch letter {
-	case letterCluster:
+	case shape.Cluster:
 		return gotoChain(cluster)
-	case letterClusterMasq:
+	case shape.ClusterMasq:
 		return l.setMark() + " " + gotoChain(cluster)
-	case letterLocal:
+	case shape.Local:
 		return gotoChain(local)
-	case letterLocalMasq:
+	case shape.LocalMasq:
 		return l.setMark() + " " + gotoChain(local)
 	default:
 		return ruleReturn
@@ -187,9 +111,9 @@ func (l *layout) forward(letter byte, cluster, local string) string {
 
 func deny(letter byte) string {
 	switch letter {
-	case letterReject:
+	case shape.Reject:
 		return gotoChain(chainRefuse)
-	case letterDrop:
+	case shape.Drop:
 		return ruleDrop
 	default:
 		return ruleReturn
@@ -198,7 +122,7 @@ func deny(letter byte) string {
 
 // byOrigin returns rules that do for each origin what its letter says. The order
 // pod, node, outside decides for a source that is several of them.
-func (l *layout) byOrigin(f *family, s shape, what func(letter byte) string) []string {
+func (l *layout) byOrigin(f *family, s shape.Shape, what func(letter byte) string) []string {
 	var rules []string
 	pod, node, outside := s[plan.FromPod], s[plan.FromNode], s[plan.FromOutside]
 	if pod != node || node != outside {

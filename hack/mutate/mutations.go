@@ -11,8 +11,8 @@ func mutations() []mutation {
 		},
 		{
 			name: "reject and drop are swapped", file: "shared.go",
-			old:       "case letterReject:\n\t\treturn gotoChain(chainRefuse)\n\tcase letterDrop:\n\t\treturn ruleDrop",
-			new:       "case letterReject:\n\t\treturn ruleDrop\n\tcase letterDrop:\n\t\treturn gotoChain(chainRefuse)",
+			old:       "case shape.Reject:\n\t\treturn gotoChain(chainRefuse)\n\tcase shape.Drop:\n\t\treturn ruleDrop",
+			new:       "case shape.Reject:\n\t\treturn ruleDrop\n\tcase shape.Drop:\n\t\treturn gotoChain(chainRefuse)",
 			scenarios: "no-endpoints|none-here",
 		},
 		{
@@ -37,7 +37,7 @@ func mutations() []mutation {
 		},
 		{
 			name: "cluster pool instead of the local one", file: "shared.go",
-			old: "case letterLocal:\n\t\treturn gotoChain(local)", new: "case letterLocal:\n\t\treturn gotoChain(cluster)",
+			old: "case shape.Local:\n\t\treturn gotoChain(local)", new: "case shape.Local:\n\t\treturn gotoChain(cluster)",
 			scenarios: "external-local-keeps",
 		},
 		{
