@@ -94,23 +94,30 @@ func (o Options) controlRound(r *results.Run, spec worker.Spec, round int) (err 
 			return err
 		}
 	}
-	for _, group := range control.Groups() {
-		for range repeats(group) {
-			for _, step := range group {
-				for _, name := range names {
-					if name == proxies.KubeProxy && o.slow(spec) && !o.Full && control.WritesAll(step) {
-						continue
-					}
-					v, err := workers[name].Run(step)
-					if err != nil {
-						return fmt.Errorf("run: %s, %s, %d Services: %w", name, spec.Plane, spec.Services, err)
-					}
-					r.Add(id(spec, step), name, v)
-				}
+	for _, step := range inOrder() {
+		for _, name := range names {
+			if name == proxies.KubeProxy && o.slow(spec) && !o.Full && control.WritesAll(step) {
+				continue
 			}
+			v, err := workers[name].Run(step)
+			if err != nil {
+				return fmt.Errorf("run: %s, %s, %d Services: %w", name, spec.Plane, spec.Services, err)
+			}
+			r.Add(id(spec, step), name, v)
 		}
 	}
 	return nil
+}
+
+// inOrder returns all steps of a round, quick groups several times.
+func inOrder() []string {
+	var steps []string
+	for _, group := range control.Groups() {
+		for range repeats(group) {
+			steps = append(steps, group...)
+		}
+	}
+	return steps
 }
 
 // repeats is one for what takes long, and for what can only be done once.

@@ -63,20 +63,22 @@ func blocking(s interface{ File() (*os.File, error) }) (int, error) {
 // accept takes connections until the listener is gone. Most are reset by then; a bulk transfer is
 // read to its end.
 func accept(listener int) {
+	// One for all connections: to make one for each would keep the garbage collector busy, which goes
+	// through what the proxy in this process has.
+	buf := make([]byte, bufferSize)
 	for {
 		fd, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC)
 		if err == unix.EBADF || err == unix.EINVAL {
 			return
 		}
 		if err == nil {
-			drain(fd)
+			drain(fd, buf)
 		}
 	}
 }
 
-func drain(fd int) {
+func drain(fd int, buf []byte) {
 	defer unix.Close(fd) //nolint:errcheck // nothing was written
-	buf := make([]byte, bufferSize)
 	for {
 		if n, err := unix.Read(fd, buf); n <= 0 || err != nil {
 			return

@@ -44,10 +44,23 @@ func dial(kind int, source netip.Addr, to netip.AddrPort) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())}); err != nil {
+	if err := connect(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())}); err != nil {
 		return -1, closeAfter(fd, fmt.Errorf("connect to %s: %w", to, err))
 	}
 	return fd, nil
+}
+
+// connect goes on when the runtime's signals interrupt it; the kernel does not, for the sake of
+// the time limit.
+func connect(fd int, to unix.Sockaddr) error {
+	err := unix.Connect(fd, to)
+	for err == unix.EINTR || err == unix.EALREADY {
+		err = unix.Connect(fd, to)
+	}
+	if err == unix.EISCONN {
+		return nil
+	}
+	return err
 }
 
 // An exchange is one unit of load.
@@ -71,6 +84,9 @@ func exchangeUDP(source netip.Addr, to netip.AddrPort) error {
 	}
 	var buf [64]byte
 	if _, err = unix.Write(fd, buf[:32]); err == nil {
+		_, err = unix.Read(fd, buf[:])
+	}
+	for err == unix.EINTR {
 		_, err = unix.Read(fd, buf[:])
 	}
 	return closeAfter(fd, err)
