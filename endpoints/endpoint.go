@@ -77,6 +77,10 @@ func (e *Endpoint) String() string { return e.Addr.String() }
 // ready one is left: it is terminating but still serving (KEP-1669).
 func (e *Endpoint) Usable() bool { return e.Serving && e.Terminating }
 
+// IsOn reports whether the endpoint runs on the node of that name. Nothing runs on a node
+// without a name.
+func (e *Endpoint) IsOn(node string) bool { return node != "" && e.NodeName == node }
+
 // Compare orders endpoints by the bytes of their text, so that 10.0.0.10:80
 // comes before 10.0.0.2:80.
 func Compare(a, b *Endpoint) int { return compareText(a.Addr, b.Addr) }

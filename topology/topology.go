@@ -103,14 +103,10 @@ func cluster(eps []*endpoints.Endpoint, node Node, c census, mode Mode) []*endpo
 // this node to a ready one elsewhere: external load balancers keep sending for a
 // while after a node's last pod began to terminate (KEP-1669).
 func local(eps []*endpoints.Endpoint, node Node) []*endpoints.Endpoint {
-	if node.Name == "" {
-		return nil
-	}
-	here := func(e *endpoints.Endpoint) bool { return e.NodeName == node.Name }
-	if l := pick(eps, func(e *endpoints.Endpoint) bool { return here(e) && e.Ready }); l != nil {
+	if l := pick(eps, func(e *endpoints.Endpoint) bool { return e.IsOn(node.Name) && e.Ready }); l != nil {
 		return l
 	}
-	return pick(eps, func(e *endpoints.Endpoint) bool { return here(e) && e.Usable() })
+	return pick(eps, func(e *endpoints.Endpoint) bool { return e.IsOn(node.Name) && e.Usable() })
 }
 
 func ready(e *endpoints.Endpoint) bool { return e.Ready }

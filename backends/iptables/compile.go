@@ -188,7 +188,7 @@ func (c *compiler) pool(letter byte) string {
 // directly, so that only masquerading brings the answer back through the node.
 func (c *compiler) hairpin(list []*endpoints.Endpoint) {
 	for _, e := range list {
-		if e.NodeName == c.node && c.node != "" {
+		if e.IsOn(c.node) {
 			a := e.Addr.Addr()
 			c.counted[place{treeHairpin, addrSite(a)}] = words(source(host(a)), doMasquerade)
 		}

@@ -91,7 +91,7 @@ func (n *node) compile(p *plan.Port) (*program, error) {
 		}
 	}
 	for _, e := range p.Reachable {
-		if e.NodeName == n.name {
+		if e.IsOn(n.name) {
 			addr := e.Addr.Addr().String()
 			out.elements = append(out.elements, element{box: box(boxHairpin, p.Family), key: addr + " . " + addr})
 		}

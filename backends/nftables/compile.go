@@ -143,14 +143,12 @@ func denialOf(p *program, fe *plan.Frontend) string {
 // must come back through the node, so the source must become the node's.
 func (c compiler) hairpin(p *program, port *plan.Port) {
 	for _, e := range port.Reachable {
-		if c.isLocal(e) {
+		if e.IsOn(c.node) {
 			k := key{addr: e.Addr.Addr(), proto: protocolOf(port.Protocol), port: e.Addr.Port()}
 			p.counted = append(p.counted, element{id: elementID{boxHairpin, k}})
 		}
 	}
 }
-
-func (c compiler) isLocal(e *endpoints.Endpoint) bool { return c.node != "" && e.NodeName == c.node }
 
 // A target is where the elements of one frontend go.
 type target struct {

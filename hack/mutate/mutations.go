@@ -32,7 +32,7 @@ func mutations() []mutation {
 		},
 		{
 			name: "hairpin is forgotten", file: "compile.go",
-			old: "if c.isLocal(e) {", new: "if c.isLocal(e) && e.Addr.Port() == 0 {",
+			old: "if e.IsOn(c.node) {", new: "if e.IsOn(c.node) && e.Addr.Port() == 0 {",
 			scenarios: "hairpin",
 		},
 		{

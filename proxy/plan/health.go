@@ -52,7 +52,7 @@ func buildHealth(svc *service.Service, set *endpoints.Set, node string) *Health 
 	h := &Health{Name: svc.Name, Port: svc.HealthCheckNodePort}
 	for _, list := range set.All() {
 		for _, e := range list {
-			if e.Ready && isLocal(e, node) {
+			if e.Ready && e.IsOn(node) {
 				h.Local = append(h.Local, e.Addr.Addr())
 			}
 		}
@@ -61,9 +61,6 @@ func buildHealth(svc *service.Service, set *endpoints.Set, node string) *Health 
 	h.Local = slices.Compact(h.Local)
 	return h
 }
-
-// isLocal reports whether e is on the node; nothing is on a node without name.
-func isLocal(e *endpoints.Endpoint, node string) bool { return node != "" && e.NodeName == node }
 
 func equalHealth(a, b *Health) bool {
 	if a == nil || b == nil {

@@ -141,7 +141,7 @@ func (p *Plan) exceptions(t *Trace) (exempt, hairpin []*endpoints.Endpoint) {
 	for _, e := range t.Endpoints {
 		addr := e.Addr.Addr()
 		switch {
-		case addr == t.Packet.Source && isLocal(e, p.cfg.Node.Name):
+		case addr == t.Packet.Source && e.IsOn(p.cfg.Node.Name):
 			hairpin = append(hairpin, e)
 		case t.Masquerade && t.Origin != FromNode && slices.Contains(p.cfg.Node.Addresses, addr):
 			exempt = append(exempt, e)
