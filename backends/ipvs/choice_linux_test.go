@@ -87,8 +87,8 @@ func syncChoice(t *testing.T, opts ipvs.Options) error {
 		return err
 	}
 	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
+		if closeErr := b.Close(); closeErr != nil {
+			t.Error(closeErr)
 		}
 	})
 	name := types.NamespacedName{Namespace: "ns1", Name: "web"}

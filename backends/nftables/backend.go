@@ -162,6 +162,11 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 			b.base = nil // read it again next time
 		}
 	}
+	if b.last.Full && b.last.Statements > 0 && contains(items, baseItem) {
+		// Who was here before us may have written until just now, and a dump can miss elements
+		// while the kernel makes room for many: the next full Sync reads once more.
+		b.read = 0
+	}
 	b.noteLeft(items, w.bad)
 	w.bury()
 	b.last.Failed = len(w.bad)

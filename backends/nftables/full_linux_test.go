@@ -19,6 +19,7 @@ func TestFullReadsOnlyAfterOthers(t *testing.T) {
 		return b.LastStats()
 	}
 	start := func(t *testing.T) (*world, *Backend) {
+		t.Helper()
 		inNetNS(t)
 		w, b := newWorld(t, nodeConfig()), newBackend(t, Options{})
 		w.sync(b, many(1_000))
@@ -40,6 +41,16 @@ func TestFullReadsOnlyAfterOthers(t *testing.T) {
 		}
 		if s := full(w, b); s.Full {
 			t.Errorf("then stats %+v, want nothing read", s)
+		}
+	})
+	t.Run("a restart with differences: read once more", func(t *testing.T) {
+		w, _ := start(t)
+		w.update(with(app{name: "new", vip: "10.99.0.1", eps: two}))
+		b := newBackend(t, Options{})
+		for step, want := range []Stats{{Full: true, Statements: 1}, {Full: true}, {}} {
+			if s := full(w, b); s.Full != want.Full || (s.Statements > 0) != (want.Statements > 0) {
+				t.Errorf("step %d: stats %+v, want read %v, written %v", step, s, want.Full, want.Statements > 0)
+			}
 		}
 	})
 	t.Run("#65 an element that samples may miss", func(t *testing.T) {

@@ -43,12 +43,34 @@ func (i *inspector) inspect() {
 				whole++
 			}
 			if n > 0 && n < len(p.elements) {
-				i.tb.Fatalf("#66 %s %s has %d of %d elements", port.PortName, f.ip, n, len(p.elements))
+				i.lookUp(f, port, p.elements, have)
 			}
 		}
 	}
 	if last := len(i.seen) - 1; whole > 0 && (last < 0 || whole > i.seen[last]) {
 		i.seen = append(i.seen, whole)
+	}
+}
+
+// lookUp fails if the kernel lacks an element. A dump that takes several messages may miss one
+// while the kernel makes its table of them larger; a look by key does not.
+func (i *inspector) lookUp(f *family, port *plan.Port, elements []element, have map[elementID]bool) {
+	i.tb.Helper()
+	known := make(map[string]box)
+	for _, b := range boxes() {
+		known[b.name] = b
+	}
+	for _, el := range elements {
+		if have[el.id] {
+			continue
+		}
+		b, common := known[el.id.box]
+		if !common {
+			b, _ = privateBox(el.id.box, 0)
+		}
+		if _, ok, err := i.element(f, "vipkit", b, el.id.key); !ok || err != nil {
+			i.tb.Fatalf("#66 %s %s has not all of %d elements: %+v is missing, %v", port.PortName, f.ip, len(elements), el.id, err)
+		}
 	}
 }
 

@@ -15,7 +15,11 @@ func TestMainNoticesWhatIsLeft(t *testing.T) {
 	if err != nil {
 		t.Skip(err) // TestRouting fails instead if there must be one
 	}
-	defer ns.Close() //nolint:errcheck // a test is over
+	t.Cleanup(func() {
+		if closeErr := ns.Close(); closeErr != nil {
+			t.Error(closeErr)
+		}
+	})
 	tests := []struct {
 		name string
 		run  runner
