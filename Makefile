@@ -5,7 +5,7 @@
 #   make check      what a change must pass: fmt, vet, lint, tests, ids
 #   make soak       the agent under 2,000 changing Services, and killed 50 times; some minutes
 #   make e2e        the agent with a real control plane, which is built first
-#   make bench      beside kube-proxy, 10 minutes; bench-full for everything, hours
+#   make bench      beside kube-proxy, a quarter of an hour; bench-full for everything, hours
 #   make test-vm    the packet suites of nftables, iptables and ipvs on Debian's kernels; an hour or more
 #   make test-vm-short  of them, what each run has: minutes
 #
@@ -104,11 +104,11 @@ fuzz:
 	@hack/fuzz $(FUZZTIME)
 
 # Beside kube-proxy, each in its own network namespace; needs root. See bench/README.md.
-# bench takes about ten minutes and fails if a requirement is not met; bench-full measures
-# everything at all sizes and draws the pictures of docs/performance.md, in about two hours.
+# bench takes about a quarter of an hour and fails if a requirement is not met; bench-full measures
+# everything at all sizes and draws the pictures of docs/performance.md, in some hours.
 BENCHFLAGS ?=
 bench: deps
-	cd bench && $(GO) build -o ../bin/bench . && ../bin/bench -sizes 1000,10000,50000 $(BENCHFLAGS)
+	cd bench && $(GO) build -o ../bin/bench . && ../bin/bench -kube-rounds 5 -sizes 1000,10000,50000 $(BENCHFLAGS)
 
 bench-full: deps
 	cd bench && $(GO) build -o ../bin/bench . && ../bin/bench -full -kube-rounds 5 -sizes 1000,2000,5000,10000,20000,50000 \
