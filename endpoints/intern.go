@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// maxNames bounds an interner. It is above the number of nodes and zones of the
+// maxNames bounds each map of an interner. It is above the number of nodes and zones of the
 // largest clusters (15,000 nodes), so that only names long gone are forgotten.
 const maxNames = 1 << 16
 
@@ -60,6 +60,9 @@ func (in *interner) hints(zones, nodes []string) *Hints {
 	ok := single(zones, &p.zone) && single(nodes, &p.node)
 	if kept := in.pairs[p]; ok && kept != nil {
 		return kept
+	}
+	if len(in.pairs) >= maxNames {
+		clear(in.pairs)
 	}
 	for _, names := range [][]string{zones, nodes} {
 		for i, s := range names {

@@ -21,6 +21,12 @@ func TestInterner(t *testing.T) {
 	for i := range maxNames + 10 {
 		in.name(strconv.Itoa(i))
 	}
+	for i := range maxNames + 10 {
+		in.hints([]string{strconv.Itoa(i % 300)}, []string{strconv.Itoa(i / 300)})
+	}
+	if len(in.pairs) > maxNames {
+		t.Errorf("%d hints are kept, want at most %d", len(in.pairs), maxNames)
+	}
 	if len(in.names) > maxNames {
 		t.Errorf("%d names are kept, want at most %d", len(in.names), maxNames)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/backends/internal/ipfamily"
 )
 
 const (
@@ -112,13 +114,8 @@ func (o Options) checkNames() error {
 }
 
 func (o Options) checkFamilies() error {
-	if o.Families != nil && len(o.Families) == 0 {
-		return errors.New("iptables: option Families: empty")
-	}
-	for _, f := range o.Families {
-		if f != corev1.IPv4Protocol && f != corev1.IPv6Protocol {
-			return fmt.Errorf("iptables: option Families: unknown family %q", f)
-		}
+	if err := ipfamily.Check(o.Families); err != nil {
+		return fmt.Errorf("iptables: %w", err)
 	}
 	return nil
 }

@@ -84,8 +84,31 @@ func (r *Run) Find(id ID) *Case {
 // Median returns the median of a metric and how many measurements it is of; zero if there
 // are none. It may be asked of nil.
 func (c *Case) Median(proxy string, m Metric) (median float64, n int) {
-	if c == nil {
+	all := c.sorted(proxy, m)
+	if len(all) == 0 {
 		return 0, 0
+	}
+	half := len(all) / 2
+	if len(all)%2 == 0 {
+		return (all[half-1] + all[half]) / 2, len(all)
+	}
+	return all[half], len(all)
+}
+
+// Spread returns how far the middle half of the measurements reaches, as a part of the
+// median: what is between two medians that differ by less is noise.
+func (c *Case) Spread(proxy string, m Metric) float64 {
+	all := c.sorted(proxy, m)
+	median, n := c.Median(proxy, m)
+	if n == 0 || median == 0 {
+		return 0
+	}
+	return (all[n-1-n/4] - all[n/4]) / median
+}
+
+func (c *Case) sorted(proxy string, m Metric) []float64 {
+	if c == nil {
+		return nil
 	}
 	var all []float64
 	for _, v := range c.Runs[proxy] {
@@ -93,15 +116,8 @@ func (c *Case) Median(proxy string, m Metric) (median float64, n int) {
 			all = append(all, x)
 		}
 	}
-	if len(all) == 0 {
-		return 0, 0
-	}
 	slices.Sort(all)
-	half := len(all) / 2
-	if len(all)%2 == 0 {
-		return (all[half-1] + all[half]) / 2, len(all)
-	}
-	return all[half], len(all)
+	return all
 }
 
 // compareIDs sorts by part, plane and size; cases keep the order of the run within one.

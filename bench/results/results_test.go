@@ -38,6 +38,20 @@ func TestMedian(t *testing.T) {
 	}
 }
 
+func TestSpread(t *testing.T) {
+	c := &Case{Runs: map[string][]Values{}}
+	if s := c.Spread(vipkit, Rate); s != 0 {
+		t.Errorf("spread of nothing is %g", s)
+	}
+	for _, x := range []float64{100, 90, 500, 110, 120, 80, 1, 95} {
+		c.Runs[vipkit] = append(c.Runs[vipkit], Values{Rate: x})
+	}
+	// 1 80 90 95 100 110 120 500: from 90 to 110 around 97.5.
+	if s := c.Spread(vipkit, Rate); s != 20/97.5 {
+		t.Errorf("spread is %g, want %g", s, 20/97.5)
+	}
+}
+
 func TestRows(t *testing.T) {
 	r := sample()
 	r.Add(ID{Control, "nftables", fewServices, usual, metadata}, vipkit, Values{Written: 0})

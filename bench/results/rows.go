@@ -68,14 +68,16 @@ func atMost(name string, c *Case, m Metric, part float64) Row {
 	return row
 }
 
-// atLeast wants ours to be no less than theirs.
+// atLeast wants ours to be no less than theirs. It tells how much single measurements differ, as the
+// two may be equal.
 func atLeast(name string, c *Case, m Metric) Row {
 	row := Row{Name: name, Want: "≥ its figure", Got: notMeasured}
 	theirs, n := c.Median(kubeProxy, m)
 	ours, k := c.Median(vipkit, m)
 	if n > 0 && k > 0 {
 		row.Done, row.Pass = true, ours >= theirs
-		row.Got = fmt.Sprintf("× %.2f (%s and %s)", ours/theirs, m.format(ours), m.format(theirs))
+		spread := max(c.Spread(kubeProxy, m), c.Spread(vipkit, m))
+		row.Got = fmt.Sprintf("× %.2f (%s and %s; turns differ by %.0f %%)", ours/theirs, m.format(ours), m.format(theirs), 100*spread)
 	}
 	return row
 }

@@ -16,7 +16,7 @@ import (
 const (
 	clients  = 4                      // threads that dial
 	warmUp   = 100 * time.Millisecond // not counted
-	duration = 500 * time.Millisecond
+	duration = time.Second
 )
 
 // A tally is what one client saw.
