@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,6 +58,10 @@ func runApart() error {
 
 // runTidy runs tests and fails if the process's own namespace has rules then.
 func runTidy(tests interface{ Run() int }) int {
+	if err := loopbackUp(); err != nil {
+		fmt.Fprintln(os.Stderr, "netlab: prepare the namespace of the tests:", err)
+		return 1
+	}
 	code := tests.Run()
 	out, err := exec.Command("nft", "list", "tables").Output()
 	if left := strings.TrimSpace(string(out)); err == nil && left != "" {
@@ -64,4 +69,13 @@ func runTidy(tests interface{ Run() int }) int {
 		return max(code, 1)
 	}
 	return code
+}
+
+// loopbackUp makes a new namespace what tests may expect: one in which a process can speak to itself.
+func loopbackUp() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(lo)
 }
