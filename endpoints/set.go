@@ -19,8 +19,8 @@ type list struct {
 // NewSet returns a Set of the given endpoints, for tests and for sources other
 // than EndpointSlices. Of several endpoints with one address under one key the
 // best by [Better] is kept, the first if they are equal. NewSet copies the
-// endpoints, but not the lists of hints in them, which must be sorted and not
-// be changed any more. It returns nil if there are no endpoints.
+// endpoints, but not their [Hints], which must be sorted and not be changed any
+// more. It returns nil if there are no endpoints.
 func NewSet(eps map[Key][]Endpoint) *Set {
 	lists := make([]list, 0, len(eps))
 	for k, in := range eps {

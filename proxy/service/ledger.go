@@ -73,8 +73,8 @@ func (l *ledger) pending() Changes {
 	return c
 }
 
-// shrink makes marks as small as it could be: going through a map costs what it
-// once held, and after the first load that is every Service.
+// shrink makes marks as small as it could be: a map keeps the memory, and going through it the
+// cost, of what it once held, and after the first load that is every Service.
 func (l *ledger) shrink() {
 	if l.most <= 4*len(l.marks) {
 		return
@@ -100,9 +100,7 @@ func (l *ledger) acknowledge(c Changes, except []types.NamespacedName) {
 		}
 		l.settle(name, m)
 	}
-	if len(l.marks) == 0 {
-		l.marks, l.most = map[types.NamespacedName]*mark{}, 0 // what held every Service is given back
-	}
+	l.shrink()
 }
 
 // settle drops the mark of a Service whose current version is the acknowledged

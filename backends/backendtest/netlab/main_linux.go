@@ -19,8 +19,8 @@ const apartEnv = "VIPKIT_NETLAB_APART"
 // Main is for TestMain of a package whose tests program the kernel. It runs the tests in a
 // second process that has a network namespace of its own, so that one that forgets to make a
 // namespace, or loses it in a subtest, changes nothing of the host's; then it fails and
-// tells what that test left. Where no namespace can be made the tests run as they are. Main
-// does not return.
+// tells what that test left. Without the right to make a namespace the tests run as they
+// are. What is left is seen with nft, if there is one. Main does not return.
 func Main(tests interface{ Run() int }) {
 	if os.Getenv(apartEnv) != "" {
 		os.Exit(runTidy(tests))
