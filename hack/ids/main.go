@@ -71,32 +71,61 @@ func readRanges(name string) ([]string, error) {
 
 	var ids []string
 	for sc := bufio.NewScanner(f); sc.Scan(); {
-		fields := strings.Fields(sc.Text())
-		if len(fields) != 2 || len(fields[0]) < 2 {
+		line, kind := strings.CutPrefix(sc.Text(), fault)
+		fields := strings.Fields(line)
+		if len(fields) != 2 {
 			continue // a comment, or nothing
 		}
-		prefix := fields[0][:1]
-		first, err1 := strconv.Atoi(fields[0][1:])
-		last, err2 := strconv.Atoi(fields[1][1:])
-		if err1 != nil || err2 != nil || fields[1][:1] != prefix {
+		first, last := rangePattern.FindStringSubmatch(fields[0]), rangePattern.FindStringSubmatch(fields[1])
+		if first == nil || last == nil || first[1] != last[1] {
 			continue
 		}
-		for n := first; n <= last; n++ {
-			ids = append(ids, id(prefix, n))
+		prefix := first[1]
+		if kind {
+			prefix = fault + prefix
 		}
+		ids = append(ids, between(prefix, number(first[2]), number(last[2]), first[3], last[3])...)
 	}
 	return ids, nil
 }
 
-func id(prefix string, n int) string {
+// between returns the ids from first to last, or, of one number, those from
+// the letter a to the letter z.
+func between(prefix string, first, last int, a, z string) []string {
+	var ids []string
+	if a != "" && z != "" {
+		for letter := a[0]; letter <= z[0]; letter++ {
+			ids = append(ids, id(prefix, first, string(letter)))
+		}
+		return ids
+	}
+	for n := first; n <= last; n++ {
+		ids = append(ids, id(prefix, n, ""))
+	}
+	return ids
+}
+
+func number(digits string) int {
+	n, _ := strconv.Atoi(digits) // digits, by the patterns
+	return n
+}
+
+func id(prefix string, n int, letter string) string {
 	if prefix == "#" {
 		return fmt.Sprintf("#%d", n)
 	}
-	return fmt.Sprintf("%s%02d", prefix, n)
+	return fmt.Sprintf("%s%02d%s", prefix, n, letter)
 }
 
+// fault stands before the id of a fault that this project itself had, as in
+// "fault F08a", since the specification has a section F too.
+const fault = "fault "
+
+// rangePattern is an end of a range: prefix, number, letter.
+var rangePattern = regexp.MustCompile(`^([A-K#])(\d{1,2})([a-z]?)$`)
+
 // idPattern finds ids, and ranges of them such as D01–D04 or D01-D04.
-var idPattern = regexp.MustCompile(`(?:\b([A-K])|(#))(\d{1,2})(?:[–-](?:[A-K]|#)?(\d{1,2}))?\b`)
+var idPattern = regexp.MustCompile(`(?:\b(fault )?([A-K])|(#))(\d{1,2})([a-z])?(?:[–-](?:[A-K]|#)?(\d{1,2}))?\b`)
 
 // namedIn returns the ids in the string literals of test files and in scenario
 // files below dir.
@@ -141,17 +170,20 @@ func literals(src []byte, do func(string)) {
 	}
 }
 
-// note takes down the ids in text.
+// note records the ids in text.
 func note(seen map[string]bool, text string) {
 	for _, m := range idPattern.FindAllStringSubmatch(text, -1) {
-		prefix := m[1] + m[2]
-		first, _ := strconv.Atoi(m[3]) // digits, by the pattern
+		kind, prefix, letter := m[1], m[2]+m[3], m[5]
+		if letter != "" && kind == "" {
+			continue // only faults have letters
+		}
+		first := number(m[4])
 		last := first
-		if m[4] != "" {
-			last, _ = strconv.Atoi(m[4])
+		if m[6] != "" {
+			last = number(m[6])
 		}
 		for n := first; n <= last; n++ {
-			seen[id(prefix, n)] = true
+			seen[id(kind+prefix, n, letter)] = true
 		}
 	}
 }
