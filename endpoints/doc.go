@@ -16,10 +16,15 @@
 //   - What is optional in the API is resolved here, once: a missing port name is
 //     "", a missing protocol TCP; ready and serving default to true and
 //     terminating to false. Only fields that matter are compared, so an update
-//     of metadata is no change.
+//     of metadata is no change, unless its time makes another claim count.
 //   - Several slices may have one address. The best claim counts: not terminating,
-//     then ready, then serving, then the one in the slice with the greater name.
-//     The result does not depend on the order of events.
+//     then ready, then serving, then that of the slice with the newer annotation
+//     endpoints.kubernetes.io/last-change-trigger-time, then the one with the greater
+//     node name, hints and weight. What only other claims have (node, hints of zones,
+//     hints of nodes, Ext) is added to it. The result is a function of the set of slices: it
+//     depends on neither the order of events nor the names of slices; only among claims that
+//     differ in nothing but Ext the slice with the lesser name counts. Within one slice the
+//     first of equally good claims counts.
 //   - A bad field is left out and reported by its API path; the rest of the
 //     slice works.
 //   - A change is pending until it is acknowledged, and an endpoint that did not

@@ -111,15 +111,6 @@ func (k Key) Compare(o Key) int {
 		strings.Compare(string(k.Family), string(o.Family)))
 }
 
-// Better reports whether a is preferred to b when both claim one address: not
-// terminating before terminating, then ready, then serving.
-func Better(a, b *Endpoint) bool {
-	switch {
-	case a.Terminating != b.Terminating:
-		return b.Terminating
-	case a.Ready != b.Ready:
-		return a.Ready
-	default:
-		return a.Serving && !b.Serving
-	}
-}
+// Better reports whether the conditions of a are preferred to those of b when both claim one
+// address: not terminating before terminating, then ready, then serving.
+func Better(a, b *Endpoint) bool { return compareState(a, b) < 0 }

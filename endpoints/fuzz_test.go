@@ -1,6 +1,7 @@
 package endpoints_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -20,42 +21,71 @@ import (
 // A model is the slow, obvious tracker: all slices, merged anew at every look.
 type model map[string]*discoveryv1.EndpointSlice
 
-// A claim is an endpoint as one slice has it.
-type claim struct {
-	service, addr, state, node, slice string
+// A claimed is an endpoint as one slice has it.
+type claimed struct {
+	state, node, zone, forNode, at string
 }
 
-// better is the total order of the specification.
-func (c claim) better(o claim) bool {
-	worstFirst := []string{"X", "T", "PX", "P", "N", "S", "R"}
-	rank := func(c claim) int { return slices.Index(worstFirst, c.state) }
-	if rank(c) != rank(o) {
-		return rank(c) > rank(o)
+// rank is the order of the specification.
+func (c claimed) rank() int {
+	return slices.Index([]string{"R", "S", "N", "P", "PX", "T", "X"}, c.state)
+}
+
+// first returns the first of a list with what only others know.
+func first(list []claimed) claimed {
+	c := list[0]
+	for _, o := range list {
+		c.node, c.zone, c.forNode = cmp.Or(c.node, o.node), cmp.Or(c.zone, o.zone), cmp.Or(c.forNode, o.forNode)
 	}
-	return c.slice > o.slice
+	return c
+}
+
+// said returns what a slice says of each address.
+func said(s *discoveryv1.EndpointSlice) map[string]claimed {
+	lists := make(map[string][]claimed)
+	for _, in := range s.Endpoints {
+		for _, p := range s.Ports {
+			addr := *p.Name + " " + in.Addresses[0] + ":" + strconv.Itoa(int(*p.Port))
+			c := claimed{state: stateOf(in), node: *in.NodeName, at: s.Annotations[triggerAnnotation]}
+			for _, z := range in.Hints.ForZones {
+				c.zone = z.Name
+			}
+			for _, n := range in.Hints.ForNodes {
+				c.forNode = n.Name
+			}
+			lists[addr] = append(lists[addr], c)
+		}
+	}
+	out := make(map[string]claimed)
+	for addr, list := range lists {
+		slices.SortStableFunc(list, func(a, b claimed) int { return a.rank() - b.rank() })
+		out[addr] = first(list)
+	}
+	return out
 }
 
 // text returns the endpoints of every Service that has some, as describe does.
 func (m model) text() map[types.NamespacedName]string {
-	best := make(map[string]claim)
-	for n, s := range m {
-		for _, in := range s.Endpoints {
-			for _, p := range s.Ports {
-				c := claim{
-					service: s.Labels["kubernetes.io/service-name"], state: stateOf(in), node: *in.NodeName, slice: n,
-					addr: *p.Name + " " + in.Addresses[0] + ":" + strconv.Itoa(int(*p.Port)),
-				}
-				key := c.service + " " + c.addr
-				if old, ok := best[key]; !ok || c.better(old) {
-					best[key] = c
-				}
-			}
+	lists := make(map[types.NamespacedName]map[string][]claimed)
+	for _, s := range m {
+		svc := name(s.Labels["kubernetes.io/service-name"])
+		if lists[svc] == nil {
+			lists[svc] = make(map[string][]claimed)
+		}
+		for addr, c := range said(s) {
+			lists[svc][addr] = append(lists[svc][addr], c)
 		}
 	}
 	out := make(map[types.NamespacedName]string)
-	for _, key := range slices.Sorted(maps.Keys(best)) {
-		c := best[key]
-		out[name(c.service)] += c.addr + " " + c.state + " " + c.node + "\n"
+	for svc, addrs := range lists {
+		for _, addr := range slices.Sorted(maps.Keys(addrs)) {
+			slices.SortFunc(addrs[addr], func(a, b claimed) int {
+				return cmp.Or(a.rank()-b.rank(), strings.Compare(b.at, a.at), strings.Compare(b.node, a.node),
+					strings.Compare(b.zone, a.zone), strings.Compare(b.forNode, a.forNode))
+			})
+			c := first(addrs[addr])
+			out[svc] += strings.Join([]string{addr, c.state, c.node, c.zone, c.forNode}, " ") + "\n"
+		}
 	}
 	return out
 }
@@ -71,7 +101,7 @@ func describe(s *endpoints.Set) string {
 	var b strings.Builder
 	for k, eps := range s.All() {
 		for _, e := range eps {
-			fmt.Fprintln(&b, k.Port, e, state(e), e.NodeName)
+			fmt.Fprintln(&b, k.Port, e, state(e), e.NodeName, strings.Join(e.Hints.Zones(), ""), strings.Join(e.Hints.Nodes(), ""))
 		}
 	}
 	return b.String()
@@ -87,9 +117,20 @@ func randomSlice(r *rand.Rand) *discoveryv1.EndpointSlice {
 			s.Ports = append(s.Ports, newPort(p, 80+int32(r.IntN(2))))
 		}
 	}
+	if n := r.IntN(4); n > 0 {
+		triggered(s, fmt.Sprintf("2020-01-01T00:00:0%dZ", n))
+	}
 	for range r.IntN(12) {
 		e := newEndpoint("10.0.0."+strconv.Itoa(r.IntN(12)), states[r.IntN(len(states))])
-		e.NodeName = ptr.To("n" + strconv.Itoa(r.IntN(2)))
+		pick := func(names ...string) string { return names[r.IntN(len(names))] }
+		e.NodeName = ptr.To(pick("", "n1", "n2"))
+		e.Hints = &discoveryv1.EndpointHints{}
+		if z := pick("", "za", "zb"); z != "" {
+			e.Hints.ForZones = []discoveryv1.ForZone{{Name: z}}
+		}
+		if n := pick("", "n1"); n != "" {
+			e.Hints.ForNodes = []discoveryv1.ForNode{{Name: n}}
+		}
 		s.Endpoints = append(s.Endpoints, e)
 	}
 	return s
@@ -140,6 +181,11 @@ func FuzzMerge(f *testing.F) {
 func step(t *testing.T, r *rand.Rand, tr *endpoints.EndpointsChangeTracker, m model) {
 	t.Helper()
 	s := randomSlice(r)
+	if old := m[s.Name]; old != nil && r.IntN(4) == 0 { // another time only
+		at := s.Annotations[triggerAnnotation]
+		s = old.DeepCopy()
+		triggered(s, at)
+	}
 	before := m.text()
 	var changed bool
 	switch n := r.IntN(10); {

@@ -31,6 +31,11 @@ type serviceState struct {
 type sliceState struct {
 	name        string
 	set, merged *Set
+
+	// at is when the slice last changed, as it says itself; retimed that it said
+	// something else at the last merge.
+	at      time.Time
+	retimed bool
 }
 
 // A trigger is when a change was caused, and its sequence number.
@@ -64,7 +69,7 @@ func (s *serviceState) merge() {
 		s.patch()
 	}
 	for _, st := range s.slices {
-		st.merged = st.set
+		st.merged, st.retimed = st.set, false
 	}
 	s.slices = slices.DeleteFunc(s.slices, (*sliceState).gone)
 }
@@ -72,11 +77,11 @@ func (s *serviceState) merge() {
 func (st *sliceState) gone() bool { return st.set == nil }
 
 // prune removes slices that are gone and not in s.merged. It reports whether any other
-// slice differs from what is in s.merged.
+// slice differs from what is in s.merged, or has another time.
 func (s *serviceState) prune() bool {
 	stale := false
 	s.slices = slices.DeleteFunc(s.slices, func(st *sliceState) bool {
-		stale = stale || st.set != st.merged
+		stale = stale || st.set != st.merged || st.retimed
 		return st.gone() && st.merged == nil
 	})
 	return stale
@@ -121,10 +126,16 @@ func joined(lists map[Key][]*Endpoint) *Set {
 }
 
 // stale returns the addresses, in no order, whose endpoint differs between what a
-// slice has and what it had.
+// slice has and what it had. If slices had endpoints in common, a new time of one may
+// change which of them counts.
 func (s *serviceState) stale() map[Key][]netip.AddrPort {
-	stale := make(map[Key][]netip.AddrPort)
+	stale, common := make(map[Key][]netip.AddrPort), s.common()
 	for _, st := range s.slices {
+		if common && st.retimed {
+			for k, eps := range st.set.All() {
+				stale[k] = appendDifferent(stale[k], nil, eps)
+			}
+		}
 		if st.set == st.merged {
 			continue
 		}
@@ -138,6 +149,33 @@ func (s *serviceState) stale() map[Key][]netip.AddrPort {
 		}
 	}
 	return stale
+}
+
+// common reports whether slices had an endpoint in common at the last merge.
+func (s *serviceState) common() bool {
+	n := 0
+	for _, st := range s.slices {
+		n += st.merged.size()
+	}
+	return n != s.merged.size()
+}
+
+// contested reports whether another slice says something else of an endpoint that st has.
+func (s *serviceState) contested(st *sliceState) bool {
+	for k, eps := range st.set.All() {
+		won := make([]winner, len(eps))
+		for i, e := range eps {
+			won[i] = winner{addr: e.Addr, first: claim{ep: e}}
+		}
+		differs := false
+		for _, o := range s.slices {
+			intersect(won, o.set.Get(k), func(w *winner, e *Endpoint) { differs = differs || !Equal(w.first.ep, e) })
+		}
+		if differs {
+			return true
+		}
+	}
+	return false
 }
 
 // appendDifferent appends every address whose endpoint is not equal in a and b.
@@ -165,21 +203,48 @@ func appendDifferent(addrs []netip.AddrPort, a, b []*Endpoint) []netip.AddrPort 
 type winner struct {
 	addr netip.AddrPort
 	ep   *Endpoint
+
+	// first and more are what the slices say. There is rarely more.
+	first claim
+	more  []claim
 }
 
-// winners finds the best endpoint for each of addrs, which are sorted. Slices
-// are asked in the order of their names, so the greater name wins a tie.
+// claimed adds a claim.
+func (w *winner) claimed(c claim) {
+	if w.first.ep == nil {
+		w.first = c
+		return
+	}
+	w.more = append(w.more, c)
+}
+
+// resolve chooses the preferred claim and adds what only others know. Of claims that differ
+// in Ext only, the one that was added first counts.
+func (w *winner) resolve() {
+	w.ep = w.first.ep
+	if len(w.more) == 0 {
+		return
+	}
+	all := append([]claim{w.first}, w.more...)
+	slices.SortStableFunc(all, comparePreferred)
+	w.ep = all[0].ep
+	for _, c := range all[1:] {
+		w.ep = complete(w.ep, c.ep)
+	}
+}
+
+// winners finds what counts for each of addrs, which are sorted. Slices are asked in the order
+// of their names.
 func (s *serviceState) winners(k Key, addrs []netip.AddrPort) []winner {
 	won := make([]winner, len(addrs))
 	for i, a := range addrs {
 		won[i].addr = a
 	}
 	for _, st := range s.slices {
-		intersect(won, st.set.Get(k), func(w *winner, e *Endpoint) {
-			if w.ep == nil || !Better(w.ep, e) {
-				w.ep = e
-			}
-		})
+		intersect(won, st.set.Get(k), func(w *winner, e *Endpoint) { w.claimed(claim{ep: e, at: st.at}) })
+	}
+	for i := range won {
+		won[i].resolve()
 	}
 	return won
 }

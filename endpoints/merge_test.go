@@ -2,7 +2,6 @@ package endpoints_test
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -127,47 +126,6 @@ func TestMergeOrder(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestMergeTie(t *testing.T) {
-	on := func(node string) discoveryv1.Endpoint {
-		e := newEndpoint("10.0.0.1", "R")
-		e.NodeName = ptr.To(node)
-		return e
-	}
-	node := func(tr *endpoints.EndpointsChangeTracker) string {
-		return tr.Pending().Sets[name("svc")].Get(keyP())[0].NodeName
-	}
-	t.Run("B07 the greater slice name wins", func(t *testing.T) {
-		list := []*discoveryv1.EndpointSlice{newSlice("s2", "svc", on("n2")), newSlice("s10", "svc", on("n10")), newSlice("s1", "svc", on("n1"))}
-		permutations(3, func(order []int) {
-			tr := load(t)
-			for _, i := range order {
-				tr.Set(list[i])
-			}
-			if got := node(tr); got != "n2" {
-				t.Errorf("order %v: node %s, want n2", order, got)
-			}
-			tr.Delete(name("s2"))
-			if got := node(tr); got != "n10" {
-				t.Errorf("order %v: without s2 node %s, want n10", order, got)
-			}
-		})
-	})
-	t.Run("the first of many in one slice wins", func(t *testing.T) {
-		eps := []discoveryv1.Endpoint{on("first")}
-		for i := range 50 {
-			eps = append(eps, newEndpoint("10.0.1."+strconv.Itoa(i), "R"), on("later"))
-		}
-		if got := node(load(t, newSlice("s1", "svc", eps...))); got != "first" {
-			t.Errorf("node %s, want first", got)
-		}
-	})
-	t.Run("the first in one slice wins", func(t *testing.T) {
-		if got := node(load(t, newSlice("s1", "svc", on("n2"), on("n1"), on("n3")))); got != "n2" {
-			t.Errorf("node %s, want n2", got)
-		}
-	})
 }
 
 func TestLoserChanges(t *testing.T) {

@@ -53,7 +53,7 @@ func (r *reader) read() *Set {
 	for i := range ports {
 		lists[i] = ports[i].list
 	}
-	return newSet(lists)
+	return newSet(lists, r.old)
 }
 
 func (r *reader) ports() []portList {
@@ -146,9 +146,8 @@ func (r *reader) normalize(e *Endpoint, index int) bool {
 
 // share returns the endpoint of old that equals e, else a copy of e.
 func (r *reader) share(old []*Endpoint, e *Endpoint) *Endpoint {
-	i := search(old, e.Addr)
-	if i < len(old) && Equal(old[i], e) {
-		return old[i]
+	if k := known(old, e); k != nil {
+		return k
 	}
 	kept := new(Endpoint)
 	*kept = *e

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 )
@@ -18,8 +19,8 @@ type list struct {
 
 // NewSet returns a Set of the given endpoints, for tests and for sources other
 // than EndpointSlices. Of several endpoints with one address under one key the
-// best by [Better] is kept, the first if they are equal. NewSet copies the
-// endpoints, but not their [Hints], which must be sorted and not be changed any
+// best by [Better] is kept, the first if they are equal, with the node, hints and Ext that
+// only others have. NewSet copies the endpoints, but not their [Hints], which must be sorted and not be changed any
 // more. It returns nil if there are no endpoints.
 func NewSet(eps map[Key][]Endpoint) *Set {
 	lists := make([]list, 0, len(eps))
@@ -31,13 +32,13 @@ func NewSet(eps map[Key][]Endpoint) *Set {
 		}
 		lists = append(lists, l)
 	}
-	return newSet(lists)
+	return newSet(lists, nil)
 }
 
 // newSet makes a Set of lists in any order, whose endpoints are in the order in which
-// they were found. Lists with equal keys are joined. It
-// takes over the lists, and returns nil if there are no endpoints.
-func newSet(lists []list) *Set {
+// they were found. Lists with equal keys are joined. An endpoint that is completed is that of
+// old if it is there. newSet takes over the lists, and returns nil if there are no endpoints.
+func newSet(lists []list, old *Set) *Set {
 	slices.SortStableFunc(lists, func(a, b list) int { return a.key.Compare(b.key) })
 	kept := lists[:0]
 	for _, l := range lists {
@@ -53,27 +54,41 @@ func newSet(lists []list) *Set {
 		return nil
 	}
 	for i := range kept {
-		kept[i].eps = sortUnique(kept[i].eps)
+		kept[i].eps = sortUnique(kept[i].eps, old.Get(kept[i].key))
 	}
 	return &Set{lists: slices.Clip(kept)}
 }
 
-// sortUnique sorts eps in place and keeps the best one of each address,
-// the first if they are equally good.
-func sortUnique(eps []*Endpoint) []*Endpoint {
-	slices.SortStableFunc(eps, Compare)
+// sortUnique sorts eps in place and keeps one endpoint of each address: the best one, of
+// equally good ones the first, with what only others know.
+func sortUnique(eps, old []*Endpoint) []*Endpoint {
+	slices.SortStableFunc(eps, func(a, b *Endpoint) int {
+		if a.Addr != b.Addr {
+			return Compare(a, b)
+		}
+		return compareState(a, b)
+	})
 	n := 0
 	for _, e := range eps[1:] {
-		switch {
-		case e.Addr != eps[n].Addr:
+		if e.Addr != eps[n].Addr {
 			n++
 			eps[n] = e
-		case Better(e, eps[n]):
-			eps[n] = e
+			continue
+		}
+		if c := complete(eps[n], e); c != eps[n] {
+			eps[n] = cmp.Or(known(old, c), c)
 		}
 	}
 	clear(eps[n+1:])
 	return slices.Clip(eps[:n+1])
+}
+
+// known returns the endpoint of old that equals e, nil if there is none.
+func known(old []*Endpoint, e *Endpoint) *Endpoint {
+	if i := search(old, e.Addr); i < len(old) && Equal(old[i], e) {
+		return old[i]
+	}
+	return nil
 }
 
 // Get returns the endpoints under k, sorted by [Compare], one per address; nil
@@ -116,6 +131,15 @@ func (s *Set) Equal(o *Set) bool {
 	return slices.EqualFunc(s.lists, o.lists, func(a, b list) bool {
 		return a.key == b.key && slices.EqualFunc(a.eps, b.eps, Equal)
 	})
+}
+
+// size returns the number of endpoints.
+func (s *Set) size() int {
+	n := 0
+	for _, eps := range s.All() {
+		n += len(eps)
+	}
+	return n
 }
 
 func (s *Set) empty() bool { return s == nil || len(s.lists) == 0 }

@@ -222,7 +222,7 @@ type update struct {
 	name     types.NamespacedName
 	service  types.NamespacedName // meaningless if the slice is not taken
 	set      *Set                 // nil if the slice is gone, not taken or has no endpoint
-	trigger  time.Time            // zero if there is none
+	at       time.Time            // of the annotation, zero if there is none
 	problems field.ErrorList
 }
 
@@ -237,7 +237,7 @@ func (t *EndpointsChangeTracker) read(slice *discoveryv1.EndpointSlice) update {
 	if u.problems = checkMeta(slice); len(u.problems) > 0 {
 		return u
 	}
-	u.trigger = t.triggerTime(slice)
+	u.at = triggerTime(slice)
 	r := reader{slice: slice, family: family, expand: t.opts.Expand, names: t.names, old: t.merged(u.service)}
 	u.set = r.read()
 	u.problems = r.problems
@@ -286,14 +286,13 @@ func familyOf(t discoveryv1.AddressType) (f corev1.IPFamily, ok bool) {
 	}
 }
 
-// triggerTime returns when the last change of the slice was caused. A time from
-// before the tracker was made would measure how long the tracker did not run.
-func (t *EndpointsChangeTracker) triggerTime(slice *discoveryv1.EndpointSlice) time.Time {
+// triggerTime returns when the last change of the slice was caused, zero if it does not say.
+func triggerTime(slice *discoveryv1.EndpointSlice) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, slice.Annotations[corev1.EndpointsLastChangeTriggerTime])
-	if err != nil || !at.After(t.created) {
+	if err != nil {
 		return time.Time{}
 	}
-	return at
+	return at.UTC()
 }
 
 // merged returns what is known of a Service without the changes of this round.
@@ -320,8 +319,9 @@ func (t *EndpointsChangeTracker) apply(u update) {
 	// A slice that moved away or lost its last endpoint may leave a Service
 	// that did not change under the name.
 	svc := t.services[u.service]
-	if !u.trigger.IsZero() && svc != nil && svc.changed > before {
-		svc.triggers = append(svc.triggers, trigger{at: u.trigger, seq: svc.changed})
+	// A time from before the tracker was made would measure how long it did not run.
+	if u.at.After(t.created) && svc != nil && svc.changed > before {
+		svc.triggers = append(svc.triggers, trigger{at: u.at, seq: svc.changed})
 	}
 }
 
@@ -333,10 +333,14 @@ func (t *EndpointsChangeTracker) store(u update) {
 		t.services[u.service] = svc
 	}
 	st := svc.slice(u.name.Name)
-	if st.set.Equal(u.set) {
+	same, sameTime := st.set.Equal(u.set), st.at.Equal(u.at)
+	st.at, st.retimed = u.at, st.retimed || !sameTime
+	if same && (sameTime || !svc.contested(st)) {
 		return
 	}
-	st.set = u.set
+	if !same {
+		st.set = u.set
+	}
 	t.owners[u.name] = svc
 	t.mark(svc)
 }
