@@ -30,15 +30,15 @@ func (f *family) baseChains(l *layout) []chain {
 		}
 		return c
 	}
-	firewall := func(name string, at knftables.BaseChainHook) chain {
-		return chain{name: name, hook: &hook{knftables.FilterType, at, priorityFirewall}, rules: []string{newFlow(jump(chainFirewall))}}
+	firewall := func(name string, at knftables.BaseChainHook, rule string) chain {
+		return chain{name: name, hook: &hook{knftables.FilterType, at, priorityFirewall}, rules: []string{rule}}
 	}
 	dnat := func(name string, at knftables.BaseChainHook) chain {
 		return chain{name: name, hook: &hook{knftables.NATType, at, priorityDNAT}, rules: []string{jump(chainServices)}}
 	}
 	return []chain{
-		firewall("filter-prerouting-firewall", knftables.PreroutingHook),
-		firewall("filter-output-firewall", knftables.OutputHook),
+		firewall("filter-prerouting-firewall", knftables.PreroutingHook, arriving(newFlow(jump(chainFirewall)))),
+		firewall("filter-output-firewall", knftables.OutputHook, newFlow(jump(chainFirewall))),
 		filter("filter-input", knftables.InputHook, chainNoEndpoint, chainNoEndpointPorts),
 		filter("filter-forward", knftables.ForwardHook, chainNoEndpoint, chainClusterIPs),
 		filter("filter-output", knftables.OutputHook, chainNoEndpoint, chainClusterIPs),

@@ -41,7 +41,7 @@
 // # For authors of CNI plug-ins and network policies
 //
 //	hook         priority  what
-//	prerouting   -110      source ranges: drop, new flows only
+//	prerouting   -110      source ranges: drop, new flows only, nothing that comes in through lo
 //	output       -110      the same for the node's own packets
 //	prerouting   -100      DNAT to endpoints, sets the masquerade mark
 //	output       -100      the same for the node's own packets

@@ -32,6 +32,10 @@ func jump(name string) string { return "jump " + name }
 
 func newFlow(what string) string { return "ct state new " + what }
 
+// arriving is for packets that come from elsewhere. What the node sends to itself was judged in output, and may
+// be translated and masqueraded by the time it comes in through lo.
+func arriving(what string) string { return `iif != "lo" ` + what }
+
 // newUntranslated is for the first packets of flows that no DNAT touched: what was
 // forwarded may have a destination that looks like a frontend.
 func newUntranslated(what string) string { return "ct state new ct status & dnat == 0 " + what }
