@@ -13,7 +13,8 @@
 //	/livez        no loop is late                             may the process go on living
 //	/healthz      no loop is late and the node is eligible    may new connections come to this node
 //	Service port  no loop is late and there is a ready        may new connections to this
-//	              endpoint of the Service on the node         Service come to this node
+//	              endpoint of the Service on the node, of     Service come to this node
+//	              the family that is asked on
 //
 // Everything else is a 503. A liveness probe belongs on /livez: on /healthz it would restart
 // the proxy of a node that is only about to leave.

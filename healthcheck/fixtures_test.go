@@ -72,6 +72,11 @@ func (h *host) want(t *testing.T, want ...string) {
 }
 
 func (h *host) dial(_ context.Context, network, address string) (net.Conn, error) {
+	return h.dialFrom("198.51.100.1", network, address)
+}
+
+// dialFrom connects as the client with an address.
+func (h *host) dialFrom(source, network, address string) (net.Conn, error) {
 	h.mu.Lock()
 	var l *listener
 	for key, open := range h.open {
@@ -85,7 +90,7 @@ func (h *host) dial(_ context.Context, network, address string) (net.Conn, error
 	}
 	client, server := net.Pipe()
 	select {
-	case l.conns <- server:
+	case l.conns <- remote{server, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(source), 40000))}:
 		return client, nil
 	case <-l.done:
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
@@ -132,6 +137,14 @@ func (h *host) wantWeight(t *testing.T, address string, code int, weight string)
 		t.Errorf("%s answers %d with weight %q, want %d and %q", address, r.code, got, code, weight)
 	}
 }
+
+// A remote is a connection that comes from an address.
+type remote struct {
+	net.Conn
+	from net.Addr
+}
+
+func (r remote) RemoteAddr() net.Addr { return r.from }
 
 type listener struct {
 	host  *host
@@ -212,6 +225,12 @@ func endpoint(text string, port uint16) endpoints.Endpoint {
 		e.NodeName = "n2"
 	}
 	return e
+}
+
+// dual gives a Service the other family, too.
+func (w *world) dual(n string) *world {
+	w.in.Services[nsn(n)].IPv6.ClusterIP = netip.MustParseAddr("fd00:96::1")
+	return w
 }
 
 func (w *world) without(n string) *world {

@@ -9,18 +9,20 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vipkit/vipkit/proxy/plan"
 )
 
 // headerWeight tells load balancers that can weigh nodes how many endpoints are here.
 const headerWeight = "X-Load-Balancing-Endpoint-Weight"
 
 // A port is the healthCheckNodePort of one Service. The mutex of Services guards all but
-// what ServeHTTP reads.
+// what answer reads.
 type port struct {
 	name    types.NamespacedName
 	number  uint16
 	health  *Health
-	local   atomic.Int64 // ready endpoints on the node; 0 as soon as the port is given up
+	state   atomic.Pointer[plan.Health] // nil as soon as the port is given up
 	sockets map[listenAddress]*socket
 	err     error // why some socket is not open
 }
@@ -38,7 +40,7 @@ func newPort(name types.NamespacedName, number uint16, h *Health) *port {
 // serviceAnswer is the body. The order of the keys is kube-proxy's.
 type serviceAnswer struct {
 	Service             serviceName `json:"service"`
-	LocalEndpoints      int64       `json:"localEndpoints"`
+	LocalEndpoints      int         `json:"localEndpoints"`
 	ServiceProxyHealthy bool        `json:"serviceProxyHealthy"`
 }
 
@@ -47,13 +49,21 @@ type serviceName struct {
 	Name      string `json:"name"`
 }
 
-// ServeHTTP answers for the Service. A request that comes in while the port is being
+// at returns what answers at one address. The family of the address decides which
+// endpoints count.
+func (p *port) at(a listenAddress) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { p.answer(w, a) })
+}
+
+// answer answers for the Service. A request that comes in while the port is being
 // closed is answered 503.
-func (p *port) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (p *port) answer(w http.ResponseWriter, at listenAddress) {
 	a := serviceAnswer{
 		Service:             serviceName{p.name.Namespace, p.name.Name},
-		LocalEndpoints:      p.local.Load(),
 		ServiceProxyHealthy: p.health.Report().Healthy,
+	}
+	if s := p.state.Load(); s != nil {
+		a.LocalEndpoints = len(s.LocalFor(at.family()))
 	}
 	code := http.StatusServiceUnavailable
 	if a.LocalEndpoints > 0 && a.ServiceProxyHealthy {
@@ -63,7 +73,7 @@ func (p *port) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if err != nil {
 		code = http.StatusInternalServerError
 	}
-	w.Header().Set(headerWeight, strconv.FormatInt(a.LocalEndpoints, 10))
+	w.Header().Set(headerWeight, strconv.Itoa(a.LocalEndpoints))
 	writeJSON(w, code, body)
 }
 
@@ -85,6 +95,6 @@ func (p *port) closeAt(a listenAddress) {
 }
 
 func (p *port) close() {
-	p.local.Store(0)
+	p.state.Store(nil)
 	p.closeExcept(nil)
 }

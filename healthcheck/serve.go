@@ -12,12 +12,14 @@ import (
 	"time"
 )
 
-// readHeaderTimeout is how long a client may take to ask. Load balancers ask at
-// once; whoever does not would keep a connection for ever.
-const readHeaderTimeout = 10 * time.Second
+// The limits of slow clients: how long the question and the answer may take. Probes ask
+// and read at once; others would keep a connection for ever.
+const (
+	readTimeout  = 5 * time.Second
+	writeTimeout = 30 * time.Second // metrics of a large node over a slow link
 
-// idleTimeout is longer than load balancers wait between two checks.
-const idleTimeout = 2 * time.Minute
+	maxHeaderBytes = 16 << 10
+)
 
 // A ListenFunc opens a listening socket, as [net.Listen] does. The network is "tcp",
 // "tcp4" or "tcp6"; an IPv6 socket for "tcp6" must leave the port to IPv4.
@@ -33,6 +35,10 @@ type ServeOptions struct {
 	// every RetryInterval.
 	HardFail bool
 
+	// Handler answers. If nil, [Health.Handler] does; set it to serve more than health on the
+	// address. It has to answer within 30 s of the question.
+	Handler http.Handler
+
 	// RetryInterval is the time between two attempts. Zero means DefaultRetryInterval.
 	RetryInterval time.Duration
 
@@ -46,6 +52,10 @@ type ServeOptions struct {
 // Serve answers /healthz and /livez until ctx is done, and returns when the socket is
 // closed. That ctx is done is no error. If the address cannot be
 // listened on, or the socket breaks, it tries again, unless HardFail is set.
+//
+// Clients cannot use it up: each connection is for one question, which has 5 s, and its
+// answer. At most 256 are open, and 64 of one client (an IPv4 address or an IPv6 /64);
+// beyond that the oldest one is closed.
 func (h *Health) Serve(ctx context.Context, opts ServeOptions) error {
 	if opts.Address == "" {
 		return nil
@@ -53,8 +63,11 @@ func (h *Health) Serve(ctx context.Context, opts ServeOptions) error {
 	if opts.Listen == nil {
 		opts.Listen = net.Listen
 	}
+	if opts.Handler == nil {
+		opts.Handler = h.Handler()
+	}
 	for {
-		err := h.serveOnce(ctx, opts)
+		err := serveOnce(ctx, opts)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -74,7 +87,7 @@ func (h *Health) Serve(ctx context.Context, opts ServeOptions) error {
 }
 
 // serveOnce serves until the socket breaks or ctx is done.
-func (h *Health) serveOnce(ctx context.Context, opts ServeOptions) error {
+func serveOnce(ctx context.Context, opts ServeOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -82,21 +95,26 @@ func (h *Health) serveOnce(ctx context.Context, opts ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	srv := newServer(h.Handler())
+	srv := newServer(opts.Handler)
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	err = srv.Serve(ln)
+	err = srv.Serve(new(limiter).listen(ln))
 	return errors.Join(err, ignoreClosed(ln.Close()))
 }
 
-// newServer returns a server that logs nothing.
+// newServer returns a server that logs nothing, and closes a connection after the answer. It
+// says so in the answer: a probe that comes every few seconds cannot meet a
+// connection that is just being closed for idleness, which it would take for a dead node.
 func newServer(handler http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: readHeaderTimeout,
-		IdleTimeout:       idleTimeout,
-		ErrorLog:          log.New(io.Discard, "", 0),
+	srv := &http.Server{
+		Handler:        handler,
+		ReadTimeout:    readTimeout,
+		WriteTimeout:   writeTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:       log.New(io.Discard, "", 0),
 	}
+	srv.SetKeepAlivesEnabled(false)
+	return srv
 }
 
 func ignoreClosed(err error) error {

@@ -46,18 +46,23 @@ type ServicesOptions struct {
 // concurrent use.
 //
 // It listens on the addresses that serve NodePorts, see [plan.NodePortAddresses]; in a family
-// in which every address does, on the wildcard address. An address answers for the
-// Service as a whole, so endpoints of both families count on both.
+// in which every address does, on the wildcard address. The endpoints of the address's family
+// decide the answer, see [plan.Health.LocalFor]: a load balancer that asks on the IPv4
+// address sends IPv4 packets.
 //
 // The answer is 200 if the Service has a ready endpoint on the node and no loop is late, else
 // 503. The header X-Load-Balancing-Endpoint-Weight has the number of such endpoints,
 // by distinct address. Path and method do not matter.
+//
+// Connections are bounded over all ports together as [Health.Serve] says of its own.
 type Services struct {
 	// Loop is that of the options: package proxy calls its Queued and Updated.
 	*Loop
 
 	opts ServicesOptions
 	wait sync.WaitGroup // one for each socket that is served
+
+	limiter limiter // of the connections of all ports
 
 	mu      sync.Mutex
 	closed  bool
@@ -124,7 +129,7 @@ func (s *Services) everything(p *plan.Plan) []types.NamespacedName {
 	return names
 }
 
-// want takes down what the Service's port shall be, and closes what it shall not. It
+// want records what the Service's port shall be, and closes what it shall not. It
 // needs mu.
 func (s *Services) want(p *plan.Plan, name types.NamespacedName) {
 	h, ok := p.Health(name)
@@ -145,7 +150,7 @@ func (s *Services) want(p *plan.Plan, name types.NamespacedName) {
 		s.ports[name] = next
 	}
 	now = s.ports[name]
-	now.local.Store(int64(len(h.Local)))
+	now.state.Store(&h)
 	now.closeExcept(s.at)
 	s.missing[name] = struct{}{}
 }
@@ -192,10 +197,10 @@ func (s *Services) openPort(p *port) error {
 			errs = append(errs, fmt.Errorf("healthcheck: listen for %s: %w", p.name, err))
 			continue
 		}
-		sock := &socket{server: newServer(p), listener: ln}
+		sock := &socket{server: newServer(p.at(at)), listener: s.limiter.listen(ln)}
 		p.sockets[at] = sock
 		s.wait.Go(func() {
-			_ = sock.server.Serve(ln)
+			_ = sock.server.Serve(sock.listener)
 			s.lost(p, at, sock)
 		})
 	}

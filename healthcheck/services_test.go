@@ -29,7 +29,8 @@ func TestAnswers(t *testing.T) {
 		{"H23 both ports of two pods", []string{"10.200.0.1", "10.200.0.2"}, 200, "2"},
 		{"H24 terminating", []string{"10.200.0.1 T"}, 503, "0"},
 		{"H25 terminating but ready", []string{"10.200.0.1 P"}, 200, "1"},
-		{"both families of one pod count, as the answer is that of the node", []string{"10.200.0.1", "fd00:200::1"}, 200, "2"},
+		{"fault F08c slices of another family than the Service's", []string{"10.200.0.1", "fd00:200::1", "fd00:200::2"}, 200, "1"},
+		{"fault F08c nothing but such", []string{"10.200.1.1 remote", "fd00:200::1"}, 503, "0"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -40,6 +41,29 @@ func TestAnswers(t *testing.T) {
 			r.wantWeight(t, web6, tt.code, tt.weight)
 		})
 	}
+}
+
+// TestFamilies asks on both families of a dual-stack Service.
+func TestFamilies(t *testing.T) {
+	t.Run("fault F08c the family that is asked on decides", func(t *testing.T) {
+		r := newRig(t)
+		r.svc("web", 31000, "10.200.1.1 remote", "fd00:200::1", "fd00:200::2").dual("web")
+		r.sync(t)
+		r.wantWeight(t, web4, 503, "0")
+		r.wantWeight(t, web6, 200, "2")
+		r.svc("web", 31000, "10.200.0.1", "fd00:200::1 remote").dual("web")
+		r.sync(t)
+		r.wantWeight(t, web4, 200, "1")
+		r.wantWeight(t, web6, 503, "0")
+	})
+	t.Run("fault F08c the other family leaves the Service", func(t *testing.T) {
+		r := newRig(t)
+		r.svc("web", 31000, "10.200.0.1", "fd00:200::1 remote").dual("web")
+		r.sync(t)
+		r.svc("web", 31000, "10.200.0.1", "fd00:200::1 remote")
+		r.sync(t)
+		r.wantWeight(t, web6, 200, "1")
+	})
 }
 
 func TestBody(t *testing.T) {

@@ -2,24 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"net"
 	"net/http"
-	"time"
 
 	"github.com/vipkit/vipkit/healthcheck"
 )
 
-const (
-	// retryListen is how long a port that is taken is waited for: kube-proxy's.
-	retryListen = 5 * time.Second
-
-	// The limits of slow clients.
-	readHeaderTimeout = 5 * time.Second
-	writeTimeout      = 30 * time.Second
-)
-
-// startServers starts what the flags ask for. One address may serve both.
+// startServers starts what the flags ask for. One address may serve both. Serve bounds
+// connections and slow clients, and tries again if an address cannot be listened on.
 func (a *agent) startServers(jobs *jobs) {
 	health, metrics := a.opts.healthzAddress, a.opts.metricsAddress
 	if health != "" && health != metrics {
@@ -28,40 +17,14 @@ func (a *agent) startServers(jobs *jobs) {
 		})
 	}
 	if metrics != "" {
-		jobs.start(func(ctx context.Context) error { return a.serveMetrics(ctx, metrics) })
+		jobs.start(func(ctx context.Context) error {
+			return a.health.Serve(ctx, healthcheck.ServeOptions{Address: metrics, Handler: a.metricsMux(), Failed: a.cannotServe(metrics)})
+		})
 	}
 }
 
 func (a *agent) cannotServe(address string) func(error) {
 	return func(err error) { a.logger.Error("cannot serve", "address", address, "error", err) }
-}
-
-// serveMetrics serves until ctx is done, and tries again when it cannot.
-func (a *agent) serveMetrics(ctx context.Context, address string) error {
-	for ctx.Err() == nil {
-		if err := a.serveOnce(ctx, address); err != nil {
-			a.cannotServe(address)(err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryListen):
-		}
-	}
-	return nil
-}
-
-func (a *agent) serveOnce(ctx context.Context, address string) error {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Handler: a.metricsMux(), ReadHeaderTimeout: readHeaderTimeout, WriteTimeout: writeTimeout}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }
 
 // metricsMux has the paths that kube-proxy has on its metrics port, and /livez.
