@@ -25,8 +25,10 @@ import (
 //	endpoint-ID    chain: remember the client, translate
 //	row-SHAPE      chain: choose a pick chain by origin, as for other ports
 //
-// The id travels from rule to rule in the packet's priority, which is cleared before the
-// packet leaves.
+// Id and slot travel from rule to rule in the packet's priority, which is cleared before the
+// packet leaves. That gives both maps a key with a named type: where the key is a mere number,
+// of numgen, nft 1.1.7 mistakes its byte order in the map of a committed table, and adds and removes other
+// elements than it was given.
 type affinity struct {
 	affinityNames
 	c     compiler
@@ -70,10 +72,9 @@ func privateBox(name string, clients int) (b box, ok bool) {
 		return b, false
 	case strings.HasSuffix(name, suffixClients):
 		return box{name: name, key: []field{fieldAddr}, value: numberValue, dynamic: true, size: clients}, true
-	case strings.HasSuffix(name, suffixAliveCluster), strings.HasSuffix(name, suffixAliveLocal):
+	case strings.HasSuffix(name, suffixAliveCluster), strings.HasSuffix(name, suffixAliveLocal),
+		strings.HasSuffix(name, suffixSlotsCluster), strings.HasSuffix(name, suffixSlotsLocal):
 		b.key = []field{fieldNumber}
-	case strings.HasSuffix(name, suffixSlotsCluster), strings.HasSuffix(name, suffixSlotsLocal):
-		b.key = []field{fieldSlot}
 	}
 	return b, b.key != nil
 }
@@ -144,8 +145,8 @@ func (a *affinity) addPool(p *program, pl pool) {
 		forgetPriority, // what the packet came with could look like an id
 		a.c.f.recallClient(a.clients()),
 		dispatchPriority(pl.alive),
-		dispatchSlot(len(pl.slotted), pl.slots),
-		dispatchSlot(1, pl.slots), // for a packet between two commits, as in the shared pick chains
+		chooseSlot(len(pl.slotted)) + " " + dispatchPriority(pl.slots),
+		forgetPriority + " " + dispatchPriority(pl.slots), // for a packet between two commits, as in the shared pick chains
 	}})
 }
 

@@ -44,7 +44,9 @@ func piece(c chain, names ...string) program {
 
 func (f *family) affinityPiece(l *layout) program {
 	clients, _ := privateBox(affinityPrefix+"probe"+suffixClients, l.affinityClients)
-	return program{boxes: []box{clients}, chains: []chain{regular(
+	slots, _ := privateBox(affinityPrefix+"probe"+suffixSlotsCluster, l.affinityClients)
+	return program{boxes: []box{clients, slots}, chains: []chain{regular(
 		forgetPriority, f.recallClient(clients.name), f.forgetClient(clients.name, 1), f.rememberClient(clients.name, 1, time.Hour),
+		chooseSlot(2)+" "+dispatchPriority(slots.name),
 	)}}
 }

@@ -108,7 +108,8 @@ func random(n, offset int) string {
 	return text
 }
 
-func dispatchSlot(n int, box string) string { return random(n, 0) + " vmap @" + box }
+// chooseSlot puts a random number below n into the packet's priority.
+func chooseSlot(n int) string { return "meta priority set " + random(n, 0) }
 
 func translateTo(p protocol, dst netip.AddrPort) string {
 	return fmt.Sprintf("meta l4proto %s dnat to %s", p, dst)

@@ -325,8 +325,11 @@ func TestAffinityRules(t *testing.T) {
 	if n := len(got.with("update @affinity-", fmt.Sprintf("timeout %ds", int64(3*time.Hour/time.Second)))); n != 2 {
 		t.Errorf("E03 %d rules remember a client for 10800 seconds, want 2", n)
 	}
-	if n := len(got.with("numgen random mod 2 vmap @affinity-")); n != 1 {
+	if n := len(got.with("meta priority set numgen random mod 2 meta priority vmap @affinity-")); n != 1 {
 		t.Errorf("E03 %d rules choose one of two endpoints, want 1", n)
+	}
+	if lines := got.with("typeof numgen"); len(lines) != 0 {
+		t.Errorf("fault F09: nft 1.1.7 reads such keys back in the wrong byte order: %q", lines)
 	}
 	for _, line := range got {
 		if i := strings.Index(line, "{"); strings.HasPrefix(line, "add rule") && i >= 0 && strings.Contains(line[i:], ",") {
