@@ -20,14 +20,16 @@ const module = "github.com/vipkit/vipkit"
 // decision about the architecture; see ARCHITECTURE.md.
 var allowed = map[string][]string{
 	".":             {},
-	"endpoints":     {},
-	"proxy/service": {},
+	"endpoints":     {"internal/special"},
+	"proxy/service": {"internal/special"},
 	"topology":      {"endpoints", "proxy/service"},
 	"proxy/plan":    {"endpoints", "proxy/service", "topology"},
 	"backends":      {"proxy/plan"},
 	"proxy":         {"backends", "endpoints", "proxy/plan", "proxy/service"},
 	"healthcheck":   {"endpoints", "proxy/plan", "proxy/service"},
 	"allocator":     {},
+
+	"internal/special": {},
 
 	"backends/fake":        backendImports,
 	"backends/nftables":    backendImports,

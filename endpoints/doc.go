@@ -26,7 +26,8 @@
 //     differ in nothing but Ext the slice with the lesser name counts. Within one slice the
 //     first of equally good claims counts.
 //   - A bad field is left out and reported by its API path; the rest of the
-//     slice works.
+//     slice works. An unspecified, loopback, link-local or link-local multicast address is
+//     bad, as in the API, unless [Options.Expand] made it.
 //   - A change is pending until it is acknowledged, and an endpoint that did not
 //     change is the same pointer in the next [Set].
 //

@@ -12,6 +12,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilnet "k8s.io/utils/net"
+
+	"github.com/vipkit/vipkit/internal/special"
 )
 
 // A reader makes a Set of one slice.
@@ -196,9 +198,11 @@ func parseAddr(s string, family corev1.IPFamily) (netip.Addr, error) {
 		return netip.Addr{}, errors.New("must be an IP address")
 	case !isFamily(a, family):
 		return netip.Addr{}, fmt.Errorf("must be of the slice's addressType %s", family)
-	default:
-		return a, nil
 	}
+	if reason := special.Reason(a); reason != "" {
+		return netip.Addr{}, errors.New(reason)
+	}
+	return a, nil
 }
 
 // isFamily reports whether a, which is not mapped, is of family f.

@@ -92,7 +92,9 @@ func TestAddresses(t *testing.T) {
 		{"IPv6 in an IPv4 slice", addrs("10.0.0.1", "fd00::1"), "p/TCP/IPv4: 10.0.0.1:80", []string{"endpoints[1].addresses[0]"}},
 		{"IPv4 in an IPv6 slice", addrs6("10.0.0.1"), "", []string{"endpoints[0].addresses[0]"}},
 		{"not an address", addrs("10.0.0.256", "web", "10.0.0.1/24", "10.0.0.4"), "p/TCP/IPv4: 10.0.0.4:80", []string{"endpoints[0].addresses[0]", "endpoints[1].addresses[0]", "endpoints[2].addresses[0]"}},
-		{"an address with a zone", addrs6("fe80::1%eth0", "::1"), "p/TCP/IPv6: [::1]:80", []string{"endpoints[0].addresses[0]"}},
+		{"an address with a zone", addrs6("fe80::1%eth0", "fd00::1"), "p/TCP/IPv6: [fd00::1]:80", []string{"endpoints[0].addresses[0]"}},
+		{"fault F30 special addresses of IPv4", addrs("127.0.0.1", "0.0.0.0", "169.254.169.254", "224.0.0.1", "::ffff:127.0.0.1", "10.0.0.1"), "p/TCP/IPv4: 10.0.0.1:80", []string{"endpoints[0].addresses[0]", "endpoints[1].addresses[0]", "endpoints[2].addresses[0]", "endpoints[3].addresses[0]", "endpoints[4].addresses[0]"}},
+		{"fault F30 special addresses of IPv6", addrs6("::", "::1", "fe80::1", "ff02::1", "fd00::1"), "p/TCP/IPv6: [fd00::1]:80", []string{"endpoints[0].addresses[0]", "endpoints[1].addresses[0]", "endpoints[2].addresses[0]", "endpoints[3].addresses[0]"}},
 		{"a bad address is reported once for all ports", func(s *discoveryv1.EndpointSlice) {
 			s.Ports = append(s.Ports, newPort("q", 81))
 			s.Endpoints = append(s.Endpoints, newEndpoint("x", "R"))
@@ -107,7 +109,12 @@ func TestSelection(t *testing.T) {
 	const want = "p/TCP/IPv4: 10.0.0.1:80"
 	runReadTests(t, []readTest{
 		{"B19 #21 FQDN", func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }, "", nil},
-		{"unknown address type", func(s *discoveryv1.EndpointSlice) { s.AddressType = "IPv8" }, "", nil},
+		{"fault F30 unknown address type", func(s *discoveryv1.EndpointSlice) { s.AddressType = "IPv8" }, "", []string{"addressType"}},
+		{"fault F30 no address type", func(s *discoveryv1.EndpointSlice) { s.AddressType = "" }, "", []string{"addressType"}},
+		{"unknown address type, for another proxy", func(s *discoveryv1.EndpointSlice) {
+			s.AddressType = "IPv8"
+			s.Labels["service.kubernetes.io/service-proxy-name"] = "other"
+		}, "", nil},
 		{"B24 #21 no service-name label", func(s *discoveryv1.EndpointSlice) { s.Labels = nil }, "", []string{"metadata.labels[kubernetes.io/service-name]"}},
 		{"B24 empty service-name label", label("kubernetes.io/service-name", ""), "", []string{"metadata.labels[kubernetes.io/service-name]"}},
 		{"FQDN without the label", func(s *discoveryv1.EndpointSlice) { s.AddressType, s.Labels = discoveryv1.AddressTypeFQDN, nil }, "", nil},

@@ -229,8 +229,13 @@ type update struct {
 // read makes an update of a slice. It does not hold the lock while it reads.
 func (t *EndpointsChangeTracker) read(slice *discoveryv1.EndpointSlice) update {
 	u := update{name: types.NamespacedName{Namespace: t.names.name(slice.Namespace), Name: slice.Name}}
+	if slice.AddressType == discoveryv1.AddressTypeFQDN || !t.takes(slice) {
+		return u
+	}
 	family, ok := familyOf(slice.AddressType)
-	if !ok || !t.takes(slice) {
+	if !ok {
+		u.problems = field.ErrorList{field.NotSupported(field.NewPath("addressType"), slice.AddressType,
+			[]discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6})}
 		return u
 	}
 	u.service = types.NamespacedName{Namespace: u.name.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}

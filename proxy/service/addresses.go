@@ -8,40 +8,79 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
+
+	"github.com/vipkit/vipkit/internal/special"
 )
 
-// readClusterIPs fills in the ClusterIPs. An object from before ipFamilies has one
-// family, that of its clusterIP.
+// readClusterIPs fills in the ClusterIPs and reports each address and each family that it
+// has no use for. An object from before ipFamilies has one family, that of its clusterIP.
 func (r *reader) readClusterIPs(s *Service) {
-	spec := &r.svc.Spec
-	single := place{"spec.clusterIP", -1, ""}
-	if len(spec.IPFamilies) == 0 {
-		if ip := r.parseIP(spec.ClusterIP, single); ip.IsValid() {
-			s.Addresses(familyOf(ip)).ClusterIP = ip
+	spec, single := &r.svc.Spec, place{"spec.clusterIP", -1, ""}
+	if strings.TrimSpace(spec.ClusterIP) == "" {
+		r.report(field.Required(single.path(), "without a ClusterIP the Service is not proxied"))
+		return
+	}
+	ips, families := spec.ClusterIPs, spec.IPFamilies
+	if len(ips) > 0 && ips[0] != spec.ClusterIP && lenientIP(ips[0]) != lenientIP(spec.ClusterIP) {
+		r.report(field.Invalid(place{"spec.clusterIPs", 0, ""}.path(), ips[0], "must be spec.clusterIP"))
+	}
+	if len(families) == 0 {
+		ip := r.parseIP(spec.ClusterIP, single)
+		if !ip.IsValid() {
+			return
 		}
-		return
+		families = []corev1.IPFamily{familyOf(ip)}
 	}
-	if len(spec.ClusterIPs) == 0 {
-		// The API server makes both fields agree; a hand-written object may have
-		// the older one only.
-		r.readClusterIP(s, spec.IPFamilies[0], spec.ClusterIP, single)
-		return
+	// The API server makes both fields agree; a hand-written object may have the older one only.
+	older := len(ips) == 0 || len(spec.IPFamilies) == 0
+	if older {
+		ips = append([]string{spec.ClusterIP}, ips[min(1, len(ips)):]...)
 	}
-	for i, family := range spec.IPFamilies[:min(len(spec.ClusterIPs), len(spec.IPFamilies))] {
-		if slices.Index(spec.IPFamilies, family) == i {
-			r.readClusterIP(s, family, spec.ClusterIPs[i], place{"spec.clusterIPs", i, ""})
+	for i := range max(len(ips), len(families)) {
+		at := place{"spec.clusterIPs", i, ""}
+		if i == 0 && older {
+			at = single
+		}
+		if r.paired(ips, families, i, at) {
+			r.readClusterIP(s, families[i], ips[i], at)
 		}
 	}
 }
 
-// readClusterIP fills in the ClusterIP of one family, which may be an unknown one.
-func (r *reader) readClusterIP(s *Service, family corev1.IPFamily, text string, at place) {
-	if family != corev1.IPv4Protocol && family != corev1.IPv6Protocol {
-		return
+// paired reports whether index i has both an address and a known family. Otherwise it adds
+// a problem.
+func (r *reader) paired(ips []string, families []corev1.IPFamily, i int, at place) bool {
+	inFamilies := place{"spec.ipFamilies", i, ""}
+	switch {
+	case i >= len(families):
+		r.report(field.Invalid(at.path(), ips[i], "has no family in spec.ipFamilies"))
+	case families[i] != corev1.IPv4Protocol && families[i] != corev1.IPv6Protocol:
+		r.report(field.NotSupported(inFamilies.path(), families[i], []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
+	case slices.Index(families, families[i]) < i:
+		r.report(field.Duplicate(inFamilies.path(), families[i]))
+	case i >= len(ips) || strings.TrimSpace(ips[i]) == "":
+		r.report(field.Required(at.path(), "family "+string(families[i])+" has no ClusterIP and is not proxied"))
+	default:
+		return true
 	}
+	return false
+}
+
+// readClusterIP fills in the ClusterIP of one family. The API lets it be of a range of
+// link-local addresses.
+func (r *reader) readClusterIP(s *Service, family corev1.IPFamily, text string, at place) {
 	ip := r.parseIP(text, at)
-	if ip.IsValid() && familyOf(ip) != family {
-		r.report(field.Invalid(at.path(), text, "must be of family "+string(family)))
+	reason := ""
+	switch {
+	case !ip.IsValid():
+		return
+	case familyOf(ip) != family:
+		reason = "must be of family " + string(family)
+	case !ip.IsLinkLocalUnicast():
+		reason = special.Reason(ip)
+	}
+	if reason != "" {
+		r.report(field.Invalid(at.path(), text, reason))
 		return
 	}
 	s.Addresses(family).ClusterIP = ip
@@ -101,10 +140,14 @@ func (r *reader) readSourceRanges(s *Service) {
 }
 
 // addressesFor parses text and returns the addresses of the Service in its family;
-// nil if text is no address or the family is not proxied.
+// nil if text is no address that clients can dial or the family is not proxied.
 func (r *reader) addressesFor(s *Service, text string, at place) (*Addresses, netip.Addr) {
 	ip := r.parseIP(text, at)
 	if !ip.IsValid() {
+		return nil, ip
+	}
+	if reason := special.Reason(ip); reason != "" {
+		r.report(field.Invalid(at.path(), text, reason))
 		return nil, ip
 	}
 	if a := s.Addresses(familyOf(ip)); a.ClusterIP.IsValid() {

@@ -77,6 +77,19 @@ func TestAddresses(t *testing.T) {
 			checkList(t, "IPv6.LoadBalancerIPs", text(s.IPv6.LoadBalancerIPs), tt.lb6...)
 		})
 	}
+	specials := []string{
+		"127.0.0.1", "127.255.255.255", "0.0.0.0", "224.0.0.1", "169.254.0.1", "000.0.0.0", "::ffff:127.0.0.1", "::ffff:224.0.0.251",
+		"::1", "::", "fe80::1", "ff02::1", "::ffff:0:0",
+	}
+	for _, a := range specials {
+		t.Run("fault F30 special "+a, func(t *testing.T) {
+			s, problems := read(t, service.Options{}, object(dualStack, externalIPs("1.2.3.4", a), ingress(ip(a), ip("5.6.7.8"))))
+			checkList(t, "problems", problems, "spec.externalIPs[1]", "status.loadBalancer.ingress[0].ip")
+			checkList(t, "IPv4.ExternalIPs", text(s.IPv4.ExternalIPs), "1.2.3.4")
+			checkList(t, "IPv4.LoadBalancerIPs", text(s.IPv4.LoadBalancerIPs), "5.6.7.8")
+			checkList(t, "IPv6.ExternalIPs and LoadBalancerIPs", text(append(s.IPv6.ExternalIPs, s.IPv6.LoadBalancerIPs...)))
+		})
+	}
 	t.Run("A18 external IPs switched off", func(t *testing.T) {
 		s, problems := read(t, service.Options{IgnoreExternalIPs: true}, object(externalIPs("1.2.3.4", "bogus")))
 		checkList(t, "problems", problems)

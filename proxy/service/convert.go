@@ -35,7 +35,7 @@ func selected(svc *corev1.Service, opts *Options) bool {
 		return false
 	}
 	spec := &svc.Spec
-	return spec.ClusterIP != "" && spec.ClusterIP != corev1.ClusterIPNone && spec.Type != corev1.ServiceTypeExternalName
+	return spec.ClusterIP != corev1.ClusterIPNone && spec.Type != corev1.ServiceTypeExternalName
 }
 
 // convert returns what a proxy uses of svc, nil if it does not serve it, and what

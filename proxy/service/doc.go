@@ -22,9 +22,9 @@
 //
 // # What counts
 //
-// Services of type ExternalName, those without a ClusterIP, headless ones, and those
-// that another proxy serves by their label are treated as if they did not exist. Of
-// the others these fields are used, and a change of anything else is no change:
+// Services of type ExternalName, headless ones, and those that another proxy serves by
+// their label are treated as if they did not exist. So is a Service without a ClusterIP,
+// which is reported. Of the others these fields are used, and a change of anything else is no change:
 //
 //	field                                  use
 //	clusterIP, clusterIPs, ipFamilies      [Addresses.ClusterIP] of each family
@@ -44,7 +44,8 @@
 // A bad value is left out and reported by its API path; the rest of the Service
 // works. All addresses are canonical: IPv4 octets with leading zeros are read as
 // decimal, as the API server does, and an IPv4 address mapped into IPv6 counts as
-// IPv4.
+// IPv4. An unspecified, loopback, link-local or link-local multicast address is a bad value, as
+// the API refuses it for external IPs; a ClusterIP may be link-local unicast.
 //
 // See the example of [ServiceChangeTracker].
 package service

@@ -24,12 +24,24 @@ func TestFamilies(t *testing.T) {
 	}{
 		{"A01 one family", spec{"10.0.0.1", nil, both[:1]}, "10.0.0.1", "", nil},
 		{"A09 IPv6 first", spec{"fd00::1", []string{"fd00::1", "10.0.0.1"}, []corev1.IPFamily{v6, v4}}, "10.0.0.1", "fd00::1", nil},
-		{"A10 family without an address", spec{"10.0.0.1", []string{"10.0.0.1"}, both}, "10.0.0.1", "", nil},
+		{"fault F30 A10 family without an address", spec{"10.0.0.1", []string{"10.0.0.1"}, both}, "10.0.0.1", "", []string{"spec.clusterIPs[1]"}},
+		{"fault F30 family with a blank address", spec{"10.0.0.1", []string{"10.0.0.1", " "}, both}, "10.0.0.1", "", []string{"spec.clusterIPs[1]"}},
 		{"A11 no families, IPv6 address", spec{"fd00::1", nil, nil}, "", "fd00::1", nil},
-		{"A12 no families, several addresses", spec{"10.0.0.1", []string{"10.0.0.1", "fd00::1"}, nil}, "10.0.0.1", "", nil},
-		{"an address beyond the families", spec{"10.0.0.1", []string{"10.0.0.1", "fd00::1"}, both[:1]}, "10.0.0.1", "", nil},
-		{"a family twice", spec{"10.0.0.1", []string{"10.0.0.1", "10.0.0.2"}, []corev1.IPFamily{v4, v4}}, "10.0.0.1", "", nil},
-		{"an unknown family", spec{"10.0.0.1", []string{"10.0.0.1", "fd00::1"}, []corev1.IPFamily{"IPv9", v6}}, "", "fd00::1", nil},
+		{"fault F30 A12 no families, several addresses", spec{"10.0.0.1", []string{"10.0.0.1", "fd00::1"}, nil}, "10.0.0.1", "", []string{"spec.clusterIPs[1]"}},
+		{"no families, one address in both fields", spec{"10.0.0.1", []string{"10.0.0.1"}, nil}, "10.0.0.1", "", nil},
+		{"fault F30 an address beyond the families", spec{"10.0.0.1", []string{"10.0.0.1", "fd00::1"}, both[:1]}, "10.0.0.1", "", []string{"spec.clusterIPs[1]"}},
+		{"fault F30 a family twice", spec{"10.0.0.1", []string{"10.0.0.1", "10.0.0.2"}, []corev1.IPFamily{v4, v4}}, "10.0.0.1", "", []string{"spec.ipFamilies[1]"}},
+		{"fault F30 an unknown family", spec{"10.0.0.1", []string{"10.0.0.1", "fd00::1"}, []corev1.IPFamily{"IPv9", v6}}, "", "fd00::1", []string{"spec.ipFamilies[0]"}},
+		{"fault F30 only an unknown family", spec{"10.0.0.1", nil, []corev1.IPFamily{"ipv4"}}, "", "", []string{"spec.ipFamilies[0]"}},
+		{"fault F30 an unknown family and no addresses", spec{"10.0.0.1", nil, []corev1.IPFamily{v4, "IPv9"}}, "10.0.0.1", "", []string{"spec.ipFamilies[1]"}},
+		{"fault F30 A03 no address", spec{"", nil, both[:1]}, "", "", []string{"spec.clusterIP"}},
+		{"fault F30 a blank address", spec{" ", []string{" "}, both[:1]}, "", "", []string{"spec.clusterIP"}},
+		{"fault F30 the newer field only", spec{"", []string{"10.0.0.1"}, both[:1]}, "", "", []string{"spec.clusterIP"}},
+		{"fault F30 two fields that differ", spec{"10.0.0.2", []string{"10.0.0.1"}, both[:1]}, "10.0.0.1", "", []string{"spec.clusterIPs[0]"}},
+		{"fault F30 None among addresses", spec{"10.0.0.1", []string{"10.0.0.1", "None"}, both}, "10.0.0.1", "", []string{"spec.clusterIPs[1]"}},
+		{"fault F30 a loopback address", spec{"::ffff:127.0.0.1", nil, nil}, "", "", []string{"spec.clusterIP"}},
+		{"fault F30 one of two is unspecified", spec{"10.0.0.1", []string{"10.0.0.1", "::"}, both}, "10.0.0.1", "", []string{"spec.clusterIPs[1]"}},
+		{"a link-local address, of a range of link-local ones", spec{"169.254.10.1", nil, nil}, "169.254.10.1", "", nil},
 		{"leading zeros are decimal", spec{"010.000.0.010", nil, nil}, "10.0.0.10", "", nil},
 		{"mapped into IPv6", spec{"::ffff:10.0.0.1", nil, nil}, "10.0.0.1", "", nil},
 		{"no address", spec{"bogus", nil, nil}, "", "", []string{"spec.clusterIP"}},
@@ -74,7 +86,14 @@ func TestNotProxied(t *testing.T) {
 		change change
 	}{
 		{"A02 headless", clusterIP("None")},
-		{"A03 no ClusterIP yet", clusterIP("")},
+		{"A04 ExternalName without a ClusterIP", func(svc *corev1.Service) {
+			clusterIP("")(svc)
+			ofType(corev1.ServiceTypeExternalName)(svc)
+		}},
+		{"no ClusterIP, for another proxy", func(svc *corev1.Service) {
+			clusterIP("")(svc)
+			label("service.kubernetes.io/service-proxy-name", "other")(svc)
+		}},
 		{"A04 ExternalName with a ClusterIP", ofType(corev1.ServiceTypeExternalName)},
 		{"A05 proxy name, empty value", label("service.kubernetes.io/service-proxy-name", "")},
 		{"A08 headless label", label("service.kubernetes.io/headless", "")},
