@@ -15,12 +15,11 @@ type tree int
 const (
 	treeIPs tree = iota
 	treePorts
-	treeHairpin
 	treeDenyIPs
 	treeDenyPorts
 	treeClusterIPs
 	treeHealth
-	numTrees = 7
+	numTrees = 6
 )
 
 // A place is a site in a tree.
@@ -184,17 +183,6 @@ func (c *compiler) pool(letter byte) string {
 	return c.add(nat, c.poolName(letter), func() []string { return c.choose(letter) })
 }
 
-// hairpin lets a local endpoint reach itself. The endpoint answers its own address
-// directly, so that only masquerading brings the answer back through the node.
-func (c *compiler) hairpin(list []*endpoints.Endpoint) {
-	for _, e := range list {
-		if e.IsOn(c.node) {
-			a := e.Addr.Addr()
-			c.counted[place{treeHairpin, addrSite(a)}] = words(source(host(a)), doMasquerade)
-		}
-	}
-}
-
 // choose returns rules that send a packet to one endpoint of a pool: the one the client
 // used before, if there is affinity, else each with the same probability.
 func (c *compiler) choose(letter byte) []string {
@@ -202,7 +190,6 @@ func (c *compiler) choose(letter byte) []string {
 	if letter == shape.Local {
 		list = c.port.Local
 	}
-	c.hairpin(list)
 	affine := c.port.AffinityTimeout > 0
 	var rules []string
 	for _, e := range list {

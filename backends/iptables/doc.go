@@ -10,7 +10,7 @@
 //	PREROUTING, OUTPUT  SERVICES  -> IPS (by address, protocol and port)
 //	                              -> PORTS (by protocol and port, on addresses with NodePorts)
 //	IPS, PORTS          tree of chains D-… -> F-… source ranges -> R-… row by origin -> S-…, T-… pool
-//	POSTROUTING         POSTROUTING -> HAIRPIN (by address), then what is marked is masqueraded
+//	POSTROUTING         POSTROUTING -> HAIRPIN (source = destination), then what is marked is masqueraded
 //
 // Table filter, where only first packets that nothing translated are looked at:
 //

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vipkit/vipkit/backends/internal/sameaddr"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -17,7 +18,6 @@ type layout struct {
 	dropInvalid bool
 	guard       bool // loopback is to be protected, since we set route_localnet
 
-	node          string
 	podCIDRs      []netip.Prefix
 	podInterfaces []string
 	serviceCIDRs  []netip.Prefix
@@ -29,7 +29,7 @@ type layout struct {
 func newLayout(f *family, o Options, p *plan.Plan) *layout {
 	cfg := p.Config()
 	l := &layout{
-		family: f, mark: o.MasqueradeMark, dropInvalid: o.DropInvalid, node: cfg.Node.Name,
+		family: f, mark: o.MasqueradeMark, dropInvalid: o.DropInvalid,
 		podCIDRs: f.own(cfg.Node.PodCIDRs), podInterfaces: usableInterfaces(cfg.PodInterfaces), serviceCIDRs: f.own(cfg.ServiceCIDRs),
 		nodePorts: p.NodePortAddresses(f.ip),
 	}
@@ -59,7 +59,7 @@ func (l *layout) servesLoopback() bool { return len(l.nodePorts.Prefixes) > 0 }
 
 // equal reports whether the same Services have the same rules in both layouts.
 func (l *layout) equal(o *layout) bool {
-	return l.ip == o.ip && l.mark == o.mark && l.dropInvalid == o.dropInvalid && l.guard == o.guard && l.node == o.node &&
+	return l.ip == o.ip && l.mark == o.mark && l.dropInvalid == o.dropInvalid && l.guard == o.guard &&
 		slices.Equal(l.podCIDRs, o.podCIDRs) && slices.Equal(l.podInterfaces, o.podInterfaces) &&
 		slices.Equal(l.serviceCIDRs, o.serviceCIDRs) && l.nodePorts.Any == o.nodePorts.Any &&
 		slices.Equal(l.nodePorts.Addrs, o.nodePorts.Addrs) && slices.Equal(l.nodePorts.Prefixes, o.nodePorts.Prefixes)
@@ -74,6 +74,7 @@ func (l *layout) fixedChains(t table) []*chain {
 			{name: chainPostrouting, about: "masquerading", rules: []string{
 				words(translated, call(chainHairpin)), words(l.unmarked(), doReturn), l.clearMark(), doMasquerade,
 			}},
+			{name: chainHairpin, about: "pods that reach themselves", rules: l.hairpinRules()},
 		}
 	}
 	chains := []*chain{
@@ -93,6 +94,25 @@ func (l *layout) fixedChains(t table) []*chain {
 		}})
 	}
 	return chains
+}
+
+// hairpinRules masquerade what goes back to its sender. An endpoint answers its own address
+// directly, so that only masquerading brings the answer back through the node.
+func (l *layout) hairpinRules() []string {
+	var rules []string
+	for _, m := range sameaddr.Masks(l.ip) {
+		bit := bitText(m)
+		rules = append(rules, words("-s", bit, "! -d", bit, doReturn), words("! -s", bit, "-d", bit, doReturn))
+	}
+	return append(rules, doMasquerade)
+}
+
+// bitText is an address with one bit set and the mask for it, as iptables-save writes them.
+func bitText(m netip.Addr) string {
+	if p := netip.PrefixFrom(m, 1); p.Masked() == p {
+		return p.String()
+	}
+	return m.String() + "/" + m.String()
 }
 
 func (l *layout) inputRules() []string {

@@ -30,7 +30,6 @@ func newModel(l *layout) *model {
 	m.trees = [numTrees]*dispatch{
 		treeIPs:        newDispatch(chainIPs, "frontends", l.bits),
 		treePorts:      newDispatch(chainPorts, "NodePorts", 0),
-		treeHairpin:    newDispatch(chainHairpin, "pods that reach themselves", l.bits),
 		treeDenyIPs:    newDispatch(chainDenyIPs, "frontends that deny", l.bits),
 		treeDenyPorts:  newDispatch(chainDenyPorts, "NodePorts that deny", 0),
 		treeClusterIPs: newDispatch(chainClusterIPs, "ClusterIPs", l.bits),
@@ -69,7 +68,7 @@ func build(l *layout, ports []plan.Change) (*model, *revision) {
 // of returns the part of the revision that has the chains of a tree.
 func (r *revision) of(t tree) chainEdit {
 	switch t {
-	case treeIPs, treePorts, treeHairpin:
+	case treeIPs, treePorts:
 		return r.nat
 	case treeDenyIPs, treeDenyPorts:
 		return r.deny

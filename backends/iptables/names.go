@@ -17,7 +17,7 @@ const (
 	chainIPs         = "IPS"         // dispatch by address, protocol and port
 	chainPorts       = "PORTS"       // dispatch of NodePorts by protocol and port
 	chainPostrouting = "POSTROUTING" // masquerades
-	chainHairpin     = "HAIRPIN"     // dispatch by address of a local endpoint
+	chainHairpin     = "HAIRPIN"     // masquerades what goes back to its sender
 
 	// Table filter.
 	chainInput      = "INPUT"

@@ -120,15 +120,31 @@ func (r *rule) recent(list, mode string) {
 	r.do = func(p *traveller) { p.noted = append(p.noted, list) }
 }
 
+// addressMatch reads ADDRESS/LENGTH or ADDRESS/MASK, any mask.
+func addressMatch(arg string) func(netip.Addr) bool {
+	if prefix, err := netip.ParsePrefix(arg); err == nil {
+		return prefix.Contains
+	}
+	value, mask, _ := strings.Cut(arg, "/")
+	want, bits := netip.MustParseAddr(value).AsSlice(), netip.MustParseAddr(mask).AsSlice()
+	return func(a netip.Addr) bool {
+		have := a.AsSlice()
+		for i := range have {
+			have[i] &= bits[i]
+		}
+		return slices.Equal(have, want)
+	}
+}
+
 func match(tb testing.TB, word, arg string) func(*traveller) bool {
 	tb.Helper()
 	switch word {
 	case "-s", "-d":
-		prefix := netip.MustParsePrefix(arg)
+		in := addressMatch(arg)
 		if word == "-s" {
-			return func(p *traveller) bool { return prefix.Contains(p.src) }
+			return func(p *traveller) bool { return in(p.src) }
 		}
-		return func(p *traveller) bool { return prefix.Contains(p.dst) }
+		return func(p *traveller) bool { return in(p.dst) }
 	case "-p":
 		return func(p *traveller) bool { return p.proto == arg }
 	case "--dport":

@@ -177,13 +177,6 @@ func TestSync(t *testing.T) {
 				"restricted-4": {"203.0.113.60 . tcp . 80"}, "allowed-4": {"203.0.113.60 . tcp . 80 . 198.51.100.0/24"},
 			},
 		},
-		{
-			name:    "#75 hairpin of local endpoints",
-			app:     app{name: "web", vip: "10.96.0.10", eps: both},
-			servers: map[string]string{"TCP 10.96.0.10:80": "rr 10.180.0.1:8080 10.180.1.1:8080"},
-			bound:   []string{"10.96.0.10"},
-			boxes:   map[string][]string{"hairpin-4": {"10.180.0.1 . 10.180.0.1"}},
-		},
 	}
 	for _, tt := range tests {
 		for in, start := range worlds() {
@@ -290,7 +283,7 @@ func TestChanges(t *testing.T) {
 		w.sync(withoutWeb())
 		w.wantServers(map[string]string{}) // G19
 		w.wantBound()
-		for _, name := range []string{"frontends-4", "cluster-ips-4", "bound-4", "hairpin-4", "masquerade-outside-4"} {
+		for _, name := range []string{"frontends-4", "cluster-ips-4", "bound-4", "masquerade-outside-4"} {
 			w.wantBox(name)
 		}
 	})

@@ -56,7 +56,6 @@ type program struct {
 // Sync only.
 type node struct {
 	opts  Options
-	name  string
 	own   map[netip.Addr]bool // addresses that are on this machine without us, or should be
 	here  map[netip.Addr]bool // of these, those that are; nil if that is not known
 	local []netip.Addr        // of these, those that serve NodePorts with "all"
@@ -88,12 +87,6 @@ func (n *node) compile(p *plan.Port) (*program, error) {
 		if pools[pool] {
 			key := ServerKey{Mark: n.mark(p.Key, pool), Family: p.Family}
 			out.marked = append(out.marked, n.server(p, key, pool))
-		}
-	}
-	for _, e := range p.Reachable {
-		if e.IsOn(n.name) {
-			addr := e.Addr.Addr().String()
-			out.elements = append(out.elements, element{box: box(boxHairpin, p.Family), key: addr + " . " + addr})
 		}
 	}
 	return out, nil

@@ -43,7 +43,6 @@
 //	masquerade-ORIGIN    sites whose packets get the masquerade mark
 //	pool-ORIGIN    sites whose packets get the mark of a virtual server
 //	masquerade-marks     marks that are masqueraded if the node itself sends
-//	hairpin        local endpoints, for packets that come back to their sender
 //
 //	hook         priority  what
 //	prerouting   -150      sets marks; IPVS compares all 32 bits, so the whole value
@@ -51,7 +50,7 @@
 //	output       -110      refuses, drops and source ranges for the node's own packets; IPVS takes them at -98
 //	input           0      the same for others; IPVS takes them at 99
 //	forward         0      the same for addresses that are not on the interface
-//	postrouting   100      masquerades
+//	postrouting   100      masquerades; also what goes back to its sender, over the chains hairpin-4 and hairpin-6
 //
 // A Sync makes virtual servers by mark first, then what refuses new packets, addresses, and virtual servers by address, and
 // last removes what nobody wants. What is in the table before a virtual server is made, and until it is gone, is ours, as are addresses on the interface and marks

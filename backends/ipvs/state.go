@@ -105,7 +105,7 @@ func (b *Backend) free(mark uint32) {
 // newNode returns what programs for a plan depend on.
 func (b *Backend) newNode(p *plan.Plan, others []netip.Addr) *node {
 	cfg := p.Config()
-	n := &node{opts: b.opts, name: cfg.Node.Name, plan: p, own: make(map[netip.Addr]bool), mark: b.mark}
+	n := &node{opts: b.opts, plan: p, own: make(map[netip.Addr]bool), mark: b.mark}
 	if len(others) > 0 {
 		n.here = make(map[netip.Addr]bool, len(others))
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/knftables"
 
+	"github.com/vipkit/vipkit/backends/internal/sameaddr"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -25,7 +26,6 @@ const (
 	boxMasquerade      = "masquerade-"      // sites
 	boxPool            = "pool-"            // site : mark
 	boxMasqueradeMarks = "masquerade-marks" // marks, for both families
-	boxHairpin         = "hairpin"          // local endpoint . itself
 )
 
 // Names of chains.
@@ -38,6 +38,7 @@ const (
 	chainPost     = "nat-postrouting"
 	chainMark     = "mark-"   // by origin
 	chainFilter   = "filter-" // by origin
+	chainHairpin  = "hairpin" // by family
 	chainRefuse   = "refuse"
 	verdictDrop   = "drop"
 	verdictRefuse = "goto " + chainRefuse
@@ -89,6 +90,9 @@ func (n *node) declare(tx *knftables.Transaction) {
 		})
 	}
 	tx.Add(&knftables.Chain{Name: chainRefuse})
+	for _, f := range families() {
+		tx.Add(&knftables.Chain{Name: box(chainHairpin, f)})
+	}
 	for _, o := range origins() {
 		tx.Add(&knftables.Chain{Name: chainMark + o.String()})
 		tx.Add(&knftables.Chain{Name: chainFilter + o.String()})
@@ -116,7 +120,6 @@ func declareBoxes(tx *knftables.Transaction, f corev1.IPFamily) {
 	set(boxPods, addr, interval...)
 	set(boxRestricted, siteType)
 	set(boxAllowed, siteType+" . "+addr, interval...)
-	set(boxHairpin, addr+" . "+addr)
 	for _, o := range origins() {
 		set(boxMasquerade+o.String(), siteType)
 		tx.Add(&knftables.Map{Name: box(boxDeny+o.String(), f), Type: siteType + " : verdict"})
@@ -154,7 +157,12 @@ func (n *node) rules() [][2]string {
 	add(chainPost, "meta mark & %#x != 0 meta mark set meta mark xor %#x masquerade fully-random", n.opts.MasqueradeMark, n.opts.MasqueradeMark)
 	add(chainPost, "meta mark @%s fib saddr type local masquerade fully-random", boxMasqueradeMarks)
 	for _, f := range families() {
-		add(chainPost, "%s saddr . %s daddr @%s masquerade fully-random", proto(f), proto(f), box(boxHairpin, f))
+		// What the node sends to itself is no hairpin, and conntrack does not say what IPVS has translated.
+		add(chainPost, "oifname != \"lo\" meta nfproto %s jump %s", nfproto(f), box(chainHairpin, f))
+		for _, r := range sameaddr.NFT(f) {
+			add(box(chainHairpin, f), "%s", r)
+		}
+		add(box(chainHairpin, f), "masquerade fully-random")
 	}
 	return out
 }
@@ -165,6 +173,8 @@ func proto(f corev1.IPFamily) string {
 	}
 	return "ip"
 }
+
+func nfproto(f corev1.IPFamily) string { return "ipv" + strings.TrimPrefix(string(f), "IPv") }
 
 // byOrigin sends packets that come in to the chain of their origin.
 func (n *node) byOrigin(add func(string, string, ...any), chain, to string) {

@@ -144,7 +144,7 @@ func (a *adoption) loadPrivate(name string) error {
 	return a.loadElements(b)
 }
 
-func isCounted(box string) bool { return box == boxClusterIPs || box == boxHairpin }
+func isCounted(box string) bool { return box == boxClusterIPs }
 
 func (a *adoption) loadElements(b box) error {
 	elements, err := a.kernel.elements(a.table.family, a.opts.Table, b)

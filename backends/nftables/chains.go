@@ -1,6 +1,10 @@
 package nftables
 
-import "sigs.k8s.io/knftables"
+import (
+	"sigs.k8s.io/knftables"
+
+	"github.com/vipkit/vipkit/backends/internal/sameaddr"
+)
 
 // fixedChains returns the chains that every table has, in an order in which each
 // comes after those it names.
@@ -13,6 +17,7 @@ func (f *family) fixedChains(l *layout) []chain {
 		{name: chainFirewall, rules: []string{f.restrictAddress(), jump(chainFirewallPorts)}},
 		{name: chainNoEndpointPorts, rules: l.perNodePortAddress(f, dispatchPort(boxNoEndpointPorts))},
 		{name: chainNoEndpoint, rules: []string{f.dispatchAddress(boxNoEndpointIPs)}},
+		{name: chainHairpin, rules: append(sameaddr.NFT(f.ip), ruleMasquerade)},
 		{name: chainClusterIPs, rules: []string{f.destinationIn(boxClusterIPs, ruleReject), f.destinationIn(boxServiceCIDRs, ruleDrop)}},
 	}
 	for _, in := range places() {
@@ -46,7 +51,7 @@ func (f *family) baseChains(l *layout) []chain {
 		dnat("nat-output", knftables.OutputHook),
 		{
 			name: "nat-postrouting", hook: &hook{knftables.NATType, knftables.PostroutingHook, prioritySNAT},
-			rules: []string{l.masqueradeMarked(), f.masqueradeHairpin()},
+			rules: []string{l.masqueradeMarked(), translatedTo(chainHairpin)},
 		},
 	}
 }

@@ -74,7 +74,6 @@ func (c compiler) compile(s *portState) *program {
 	for i := range s.port.Frontends {
 		pc.frontend(&s.port.Frontends[i])
 	}
-	c.hairpin(p, s.port)
 	return p
 }
 
@@ -137,17 +136,6 @@ func denialOf(p *program, fe *plan.Frontend) string {
 	chain := shared{kind: denyChain, shape: sh}
 	p.shared = append(p.shared, chain)
 	return gotoChain(chain.name())
-}
-
-// hairpin lets the local endpoints reach themselves through a frontend: the answer
-// must come back through the node, so the source must become the node's.
-func (c compiler) hairpin(p *program, port *plan.Port) {
-	for _, e := range port.Reachable {
-		if e.IsOn(c.node) {
-			k := key{addr: e.Addr.Addr(), proto: protocolOf(port.Protocol), port: e.Addr.Port()}
-			p.counted = append(p.counted, element{id: elementID{boxHairpin, k}})
-		}
-	}
 }
 
 // A target is where the elements of one frontend go.

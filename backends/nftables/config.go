@@ -16,15 +16,13 @@ type layout struct {
 	affinityClients int
 	podInterfaces   []string
 	detectsPods     bool
-	node            string
 	anyNodePort     map[corev1.IPFamily]bool
 }
 
 func newLayout(o Options, p *plan.Plan) *layout {
 	cfg := p.Config()
 	l := &layout{
-		table: o.Table, mark: o.MasqueradeMark, affinityClients: o.AffinityClients, node: cfg.Node.Name,
-		anyNodePort: make(map[corev1.IPFamily]bool),
+		table: o.Table, mark: o.MasqueradeMark, affinityClients: o.AffinityClients, anyNodePort: make(map[corev1.IPFamily]bool),
 	}
 	for _, name := range cfg.PodInterfaces {
 		if usableInterface(name) {
@@ -40,7 +38,7 @@ func newLayout(o Options, p *plan.Plan) *layout {
 
 // sameRules reports whether the rules of Service ports under both layouts are equal.
 func (l *layout) sameRules(o *layout) bool {
-	return l.node == o.node && slices.Equal(l.podInterfaces, o.podInterfaces)
+	return slices.Equal(l.podInterfaces, o.podInterfaces)
 }
 
 // base returns what the table of a family has for a plan besides its Services.

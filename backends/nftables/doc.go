@@ -30,7 +30,7 @@
 //	service-cidrs             set    Service CIDRs: their unused addresses drop
 //	pod-cidrs                 set    where this node's pods send from
 //	nodeport-addresses        set    where NodePorts are served
-//	hairpin                   set    local endpoints, for packets that come back to their sender
+//	hairpin                   chain  masquerades packets that go back to their sender: source and destination are equal
 //	affinity-HASH-…           both   what a Service port with ClientIP affinity has of its own
 //	layout-HASH               chain  empty; says which version and options made the table
 //

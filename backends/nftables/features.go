@@ -1,6 +1,10 @@
 package nftables
 
-import "time"
+import (
+	"time"
+
+	"github.com/vipkit/vipkit/backends/internal/sameaddr"
+)
 
 // A feature is something in the kernel that our rules need, and a piece of them that
 // needs it.
@@ -17,7 +21,7 @@ func (f *family) features(o Options) []feature {
 		{"NAT", "Linux 5.2", piece(hookedAt(hook{"nat", "prerouting", priorityDNAT}))},
 		{"dnat by a map and numgen", "Linux 5.7", piece(pick.chain(f, l), boxEndpoints("tcp", false))},
 		{"masquerade", "Linux 5.2", piece(hookedAt(
-			hook{"nat", "postrouting", prioritySNAT}, l.masqueradeMarked(), f.masqueradeHairpin()), boxHairpin)},
+			hook{"nat", "postrouting", prioritySNAT}, l.masqueradeMarked(), sameaddr.NFT(f.ip)[0]))},
 		{"fib", "Linux 4.10", piece(regular(f.servedLocalAddress(ruleReturn), localOnly+" "+ruleReturn))},
 		{"reject and ct", "Linux 4.10", piece(hookedAt(hook{"filter", "forward", priorityFilter}, newUntranslated(ruleReject)))},
 		{"ranges in concatenations", "Linux 5.6", piece(regular(f.restrictAddress()), boxRestricted, boxAllowed)},

@@ -31,7 +31,6 @@ const (
 	boxRestrictedPorts   = "restricted-nodeports"
 	boxAllowedPorts      = "allowed-nodeport-sources"
 	boxClusterIPs        = "cluster-ips"
-	boxHairpin           = "hairpin"
 	boxPodCIDRs          = "pod-cidrs"
 	boxServiceCIDRs      = "service-cidrs"
 	boxNodePortAddresses = "nodeport-addresses"
@@ -43,6 +42,7 @@ const (
 	chainNoEndpoint      = "no-endpoint"
 	chainNoEndpointPorts = "no-endpoint-nodeport"
 	chainClusterIPs      = "cluster-ip"
+	chainHairpin         = "hairpin"
 	chainRefuse          = "refuse" // "reject" is a word of the nft language
 )
 
@@ -138,7 +138,6 @@ func boxes() []box {
 		{name: boxRestrictedPorts, key: nodePort},
 		{name: boxAllowedPorts, key: []field{fieldProto, fieldPort, fieldPrefix}, interval: true},
 		{name: boxClusterIPs, key: []field{fieldAddr}},
-		{name: boxHairpin, key: []field{fieldAddr, fieldAddr, fieldProto, fieldPort}},
 		{name: boxPodCIDRs, key: []field{fieldPrefix}, interval: true},
 		{name: boxServiceCIDRs, key: []field{fieldPrefix}, interval: true},
 		{name: boxNodePortAddresses, key: []field{fieldPrefix}, interval: true},

@@ -34,7 +34,7 @@ func TestCheckNotices(t *testing.T) {
 		{"#65 endpoint removed", change("delete element ip vipkit endpoints-tcp { 10.96.0.10 . 80 . 1 }"), false},
 		{"#65 range removed", change("delete element ip vipkit allowed-sources { 203.0.113.4 . tcp . 80 . 10.0.0.0/8 }"), false},
 		{"#65 pod range removed", change("delete element ip vipkit pod-cidrs { 10.180.0.0/24 }"), false},
-		{"#65 hairpin removed", change("delete element ip vipkit hairpin { 10.180.0.1 . 10.180.0.1 . tcp . 8080 }"), false},
+		{"#65 hairpin removed", change("flush chain ip vipkit hairpin"), false},
 	}
 	w, b := newWorld(t, nodeConfig()), newBackend(t, Options{})
 	w.sync(b, with(everything()...))

@@ -18,10 +18,11 @@ import (
 // in names, keys and values.
 
 const (
-	ruleReject = "reject"
-	ruleDrop   = "drop"
-	ruleReturn = "return"
-	localOnly  = "fib saddr type local"
+	ruleMasquerade = "masquerade fully-random"
+	ruleReject     = "reject"
+	ruleDrop       = "drop"
+	ruleReturn     = "return"
+	localOnly      = "fib saddr type local"
 
 	// maxComment is the limit of nft for a comment, in bytes: one more and the
 	// transaction fails.
@@ -83,13 +84,11 @@ func inInterface(name string) string { return "iifname " + quote(name) }
 func (l *layout) setMark() string { return fmt.Sprintf("meta mark set meta mark or %#x", l.mark) }
 
 func (l *layout) masqueradeMarked() string {
-	return fmt.Sprintf("meta mark & %#x != 0 meta mark set meta mark xor %#x masquerade fully-random", l.mark, l.mark)
+	return fmt.Sprintf("meta mark & %#x != 0 meta mark set meta mark xor %#x ", l.mark, l.mark) + ruleMasquerade
 }
 
-func (f *family) masqueradeHairpin() string {
-	return "ct status dnat " + f.addr("saddr") + " . " + f.addr("daddr") + " . meta l4proto . th dport @" + boxHairpin +
-		" masquerade fully-random"
-}
+// translatedTo sends packets to a chain that have an endpoint as their destination.
+func translatedTo(name string) string { return "ct status dnat " + jump(name) }
 
 // translateSlot sends the packet to one of the first n endpoints of a pool.
 func (f *family) translateSlot(s shared, n int) string {

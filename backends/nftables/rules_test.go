@@ -168,9 +168,7 @@ func TestRows(t *testing.T) {
 		{"E15 external IP", e2, both(ranges("203.0.113.0/24"), func(s *service.Service) { s.IPv4.ExternalIPs = []netip.Addr{addr("9.9.9.9")} }), []string{
 			e("service-ips", `9.9.9.9 . tcp . 80 comment "ns1/svc1:p80" : goto row-CCC`),
 		}, []string{"restricted-ips {", "allowed-sources {"}},
-		{"E18 hairpin for local endpoints only", e1 + " " + e2, nil, []string{
-			e("hairpin", "10.180.0.1 . 10.180.0.1 . tcp . 8080"),
-		}, []string{"hairpin { 10.180.1.1"}},
+		{"E18 no element of its own for an endpoint that reaches itself", e1, nil, nil, []string{"10.180.0.1 . 10.180.0.1"}},
 		{"E27 no port name", e2, func(s *service.Service) { s.Ports[0].Name = "" }, []string{
 			e("service-ips", `10.96.0.10 . tcp . 80 comment "ns1/svc1" : goto row-cCC`),
 		}, nil},
@@ -240,7 +238,7 @@ func TestRowChains(t *testing.T) {
 		{"nodeport-pick-tcp-1", []string{"meta priority set 0:0", "meta l4proto tcp dnat ip to tcp dport . numgen random mod 1 map @nodeport-endpoints-tcp"}},
 		{"nat-postrouting", []string{
 			"meta mark & 0x4000 != 0 meta mark set meta mark xor 0x4000 masquerade fully-random",
-			"ct status dnat ip saddr . ip daddr . meta l4proto . th dport @hairpin masquerade fully-random",
+			"ct status dnat jump hairpin",
 		}},
 	}
 	for _, tt := range tests {
@@ -300,14 +298,10 @@ func TestConfiguration(t *testing.T) {
 }
 
 func TestSharedElements(t *testing.T) {
-	got := render(t, nodeConfig(), app{name: "a", vip: "10.96.0.10", eps: e1}, app{name: "b", vip: "10.96.0.11", eps: e1})
-	if n := len(got.with("element", "hairpin {")); n != 1 {
-		t.Errorf("E19 one endpoint in two Services: %d hairpin elements, want 1", n)
-	}
 	twins := func(s *service.Service) {
 		s.Ports = append(s.Ports, service.Port{Name: "u", Protocol: corev1.ProtocolUDP, Port: 80})
 	}
-	got = render(t, nodeConfig(), app{name: "a", vip: "10.96.0.10", eps: e1, change: twins})
+	got := render(t, nodeConfig(), app{name: "a", vip: "10.96.0.10", eps: e1, change: twins})
 	if tcp, udp := got.with("service-ips { 10.96.0.10 . tcp . 80"), got.with("service-ips { 10.96.0.10 . udp . 80"); len(tcp) != 1 || len(udp) != 1 {
 		t.Errorf("#17 TCP and UDP on one number: %q and %q", tcp, udp)
 	}

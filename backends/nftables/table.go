@@ -15,25 +15,18 @@ type table struct {
 	chains  map[string]string // name -> print
 	boxes   map[string]box
 	config  []element
-	counted map[countedKey]int   // what is there of boxClusterIPs and boxHairpin -> how many Service ports want it
+	counted map[netip.Addr]int   // what is there of boxClusterIPs -> how many Service ports want it
 	dying   map[string]time.Time // flushed chains -> when; they cannot always be deleted at once
 }
 
-// A countedKey stands for an element that several Service ports may want: a ClusterIP, with
-// port 0, or an endpoint for hairpin. It is smaller than an elementID, and there are many.
-type countedKey struct {
-	at    netip.AddrPort
-	proto protocol
-}
-
-func (id elementID) counted() countedKey {
-	return countedKey{netip.AddrPortFrom(id.key.addr, id.key.port), id.key.proto}
-}
+// counted stands for an element that several Service ports may want: a ClusterIP. It
+// is smaller than an elementID, and there are many.
+func (id elementID) counted() netip.Addr { return id.key.addr }
 
 func newTable(f *family) *table {
 	return &table{
 		family: f, chains: make(map[string]string), boxes: make(map[string]box),
-		counted: make(map[countedKey]int), dying: make(map[string]time.Time),
+		counted: make(map[netip.Addr]int), dying: make(map[string]time.Time),
 	}
 }
 

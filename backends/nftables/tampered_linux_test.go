@@ -20,7 +20,7 @@ func TestTampered(t *testing.T) {
 		{"#65 another value in its place", []string{
 			"add chain ip vipkit other", "add element ip vipkit service-ips { 10.96.0.20 . tcp . 80 : goto other }",
 		}, with(app{name: "new", vip: "10.96.0.20", eps: two})},
-		{"#65 a map is gone", []string{"flush chain ip vipkit nat-postrouting", "delete set ip vipkit hairpin"}, with(app{name: "new", vip: "10.96.0.20", eps: "10.180.0.5:8080@n1"})},
+		{"#65 a map is gone", []string{"flush chain ip vipkit cluster-ip", "delete set ip vipkit cluster-ips"}, with(app{name: "new", vip: "10.96.0.20", eps: "10.180.0.5:8080@n1"})},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

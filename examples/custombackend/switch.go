@@ -132,7 +132,7 @@ func (s *Switch) apply(f Flow, t *plan.Trace) {
 	t.Endpoints = f.Port.Endpoints(action.Pool)
 	for _, e := range t.Endpoints {
 		switch addr := e.Addr.Addr(); {
-		case addr == t.Packet.Source && e.IsOn(s.node.Node.Name):
+		case addr == t.Packet.Source:
 			t.Hairpin = append(t.Hairpin, e)
 		case t.Origin != plan.FromNode && slices.Contains(s.node.Node.Addresses, addr):
 			t.Exempt = append(t.Exempt, e) // it ends on the node itself

@@ -31,8 +31,8 @@ func mutations() []mutation {
 			scenarios: "clusterip-balances",
 		},
 		{
-			name: "hairpin is forgotten", file: "compile.go",
-			old: "if e.IsOn(c.node) {", new: "if e.IsOn(c.node) && e.Addr.Port() == 0 {",
+			name: "hairpin is forgotten", file: "chains.go",
+			old: "translatedTo(chainHairpin)", new: "translatedTo(chainClusterIPs)",
 			scenarios: "hairpin",
 		},
 		{

@@ -47,7 +47,8 @@
 //   - An exact address beats a NodePort with the same number.
 //   - Other ports of a ClusterIP reject; addresses in a Service CIDR that no
 //     Service has drop; all else passes untouched.
-//   - A pod that is sent to itself is always masqueraded (hairpin).
+//   - A packet that is sent back to its source is always masqueraded (hairpin), wherever the endpoint is
+//     said to run: without that no answer comes back through the node.
 //   - An endpoint on the node's own address keeps the source of every packet from
 //     elsewhere: such a packet does not pass the hook that masquerades.
 //   - Affinity belongs to a Port, not to a Service, and only chooses within the

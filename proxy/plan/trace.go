@@ -33,8 +33,8 @@ type Trace struct {
 	Endpoints []*endpoints.Endpoint
 
 	// Masquerade is the flag of the action; Exempt are the endpoints on this node's
-	// own addresses to which it does not apply; Hairpin the local endpoints that
-	// are the source itself, to which the packet is masqueraded in any case.
+	// own addresses to which it does not apply; Hairpin those that are the source
+	// itself, to which the packet is masqueraded in any case.
 	Masquerade bool
 	Exempt     []*endpoints.Endpoint
 	Hairpin    []*endpoints.Endpoint
@@ -141,7 +141,7 @@ func (p *Plan) exceptions(t *Trace) (exempt, hairpin []*endpoints.Endpoint) {
 	for _, e := range t.Endpoints {
 		addr := e.Addr.Addr()
 		switch {
-		case addr == t.Packet.Source && e.IsOn(p.cfg.Node.Name):
+		case addr == t.Packet.Source:
 			hairpin = append(hairpin, e)
 		case t.Masquerade && t.Origin != FromNode && slices.Contains(p.cfg.Node.Addresses, addr):
 			exempt = append(exempt, e)

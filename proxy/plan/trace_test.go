@@ -123,7 +123,7 @@ func TestExceptions(t *testing.T) {
 		name, source, dst, exempt, hairpin string
 	}{
 		{"E18 a pod dials itself", "10.180.0.1", "10.96.0.10:80", "", onA},
-		{"E18 a remote endpoint is not turned around here", "10.180.0.2", "10.96.0.10:80", "", ""},
+		{"fault F02 E18 an endpoint that nobody says to run here", "10.180.0.2", "10.96.0.10:80", "", "10.180.0.2:8080"},
 		{"another pod", "P", "10.96.0.10:80", "", ""},
 		{"from outside to the node itself", "X", "9.9.9.9:80", onHost, ""},
 		{"from a pod to the node itself", "P", "5.5.5.5:80", onHost, ""},
