@@ -61,17 +61,10 @@ type book struct {
 
 	mu       sync.Mutex
 	set      numberSet
-	stats    [2]Stats             // by Band
-	owners   map[uint64]Owner     // held numbers whose owner is not zero
-	excluded map[uint64]struct{}  // never handed out
-	cooling  map[uint64]time.Time // quarantined numbers, until when
-	queue    []cooled             // the same by time, with entries that were overtaken
-}
-
-// A cooled number can be picked again from a time on.
-type cooled struct {
-	n     uint64
-	until time.Time
+	stats    [2]Stats            // by Band
+	owners   map[uint64]Owner    // held numbers whose owner is not zero
+	excluded map[uint64]struct{} // never handed out
+	cooling  deadlines[uint64]   // quarantined numbers, until when
 }
 
 func newBook(size, offset uint64, opts Options) *book {
@@ -91,8 +84,7 @@ func newBook(size, offset uint64, opts Options) *book {
 func (b *book) reset(runs []run) {
 	b.set = newNumberSet(b.size)
 	b.owners = map[uint64]Owner{}
-	b.cooling = map[uint64]time.Time{}
-	b.queue = nil
+	b.cooling = deadlines[uint64]{}
 	used := uint64(0)
 	for _, r := range runs {
 		b.set.addRun(r)
@@ -139,7 +131,7 @@ func (b *book) claim(n uint64, owner Owner, again bool) (Owner, error) {
 	if _, ok := b.excluded[n]; ok {
 		return Owner{}, ErrReserved
 	}
-	if _, ok := b.cooling[n]; ok {
+	if b.cooling.has(n) {
 		b.warm(n)
 		b.set.add(n)
 		b.hold(n, owner)
@@ -236,8 +228,7 @@ func (b *book) held(n uint64) bool { return !b.special(n) && b.set.has(n) }
 // special reports whether n is in the set for another reason than being held.
 func (b *book) special(n uint64) bool {
 	_, excluded := b.excluded[n]
-	_, cooling := b.cooling[n]
-	return excluded || cooling
+	return excluded || b.cooling.has(n)
 }
 
 // owner returns who has n, and whether somebody has it.
@@ -272,7 +263,7 @@ func (b *book) exclude(n uint64) (Owner, error) {
 	if b.held(n) {
 		return b.owners[n], ErrTaken
 	}
-	if _, ok := b.cooling[n]; ok {
+	if b.cooling.has(n) {
 		b.warm(n)
 	}
 	if b.excluded == nil {

@@ -92,18 +92,19 @@ func (b *book) peek(except []uint64) (uint64, error) {
 	defer b.mu.Unlock()
 	b.expire()
 	hidden := except[:0]
+	defer func() { // also if the user's source of random numbers panics
+		for _, n := range hidden {
+			b.set.remove(n)
+			b.band(n).Free++
+		}
+	}()
 	for _, n := range except {
 		if b.set.add(n) {
 			b.band(n).Free--
 			hidden = append(hidden, n)
 		}
 	}
-	n, err := b.draw()
-	for _, n := range hidden {
-		b.set.remove(n)
-		b.band(n).Free++
-	}
-	return n, err
+	return b.draw()
 }
 
 // upstreamAddresses is a dry run as API servers do it. With a valid address,

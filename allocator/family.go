@@ -8,30 +8,41 @@ import (
 
 // A family is what a [MultiCIDR] knows about the addresses of one family. Its
 // methods need the lock of the MultiCIDR.
+//
+// An address cannot be picked while it is known, or while it is being created.
 type family struct {
-	ranges   []coverage // distinct, sorted
-	segments []*segment
-	held     map[netip.Addr]known // also outside of all ranges
-	queue    []coolingAddr
+	ranges    []coverage // distinct, sorted
+	segments  []*segment
+	known     map[netip.Addr]known       // also outside of all ranges
+	ends      deadlines[netip.Addr]      // when something known is forgotten
+	creations map[netip.Addr][]*creation // on their way to the store
+	removals  map[netip.Addr][]*removal  // on their way to the store
 
-	// touched notes what changes while it is not nil.
-	touched map[netip.Addr]struct{}
+	// changes notes what happens while it is not nil, during a Refresh.
+	changes map[netip.Addr]change
 }
 
 // known is what is known about an address that cannot be picked.
 type known struct {
-	state   state
-	owner   Owner
+	owner Owner
+	state state
+
+	// foreign is as in [Record].
 	foreign bool
-	until   time.Time // when a cooling or collided one can be picked again
+
+	// shown says that a list or a watch had the entry. Until then a watch that is
+	// late can tell only of what was before it.
+	shown bool
 }
+
+// unconfirmed reports whether the entry is known from our own claim only.
+func (k known) unconfirmed() bool { return k.state == held && !k.shown }
 
 // A state says why an address cannot be picked.
 type state uint8
 
 const (
 	held     state = iota // the store has an entry
-	pending               // an entry is on its way to the store
 	collided              // the store had an entry, but of that was heard no more
 	cooling               // nobody has it, its quarantine runs
 )
@@ -40,84 +51,142 @@ const (
 // unless something is heard of it: a watch tells within seconds.
 const collisionTime = time.Minute
 
-// A coolingAddr can be picked again from a time on.
-type coolingAddr struct {
-	addr  netip.Addr
-	until time.Time
+// A creation is a call of [Store.Create] that is not settled.
+type creation struct {
+	owner Owner
+	shown bool // meanwhile a watch had the entry, and is ahead of the call
 }
 
-func newFamily() *family { return &family{held: map[netip.Addr]known{}} }
+// A removal is a call of [Store.Delete] that is not settled.
+type removal struct {
+	owner     Owner
+	overtaken bool // meanwhile there is another entry
+}
 
-// rebuild makes the segments from the ranges and what is held.
+// A change is what happened to an address during a Refresh.
+type change uint8
+
+const (
+	doubted change = iota // the store had an entry, which the list may be too old for
+	learned               // what is known is newer than the list
+)
+
+func newFamily() *family {
+	return &family{
+		known:     map[netip.Addr]known{},
+		creations: map[netip.Addr][]*creation{},
+		removals:  map[netip.Addr][]*removal{},
+	}
+}
+
+// rebuild makes the segments from the ranges and what cannot be picked.
 func (f *family) rebuild() {
 	f.segments = newSegments(f.ranges)
-	for addr := range f.held {
-		if s, n := find(f.segments, addr); s != nil {
-			s.add(n)
-		}
+	for addr := range f.known {
+		f.mark(addr)
+	}
+	for addr := range f.creations {
+		f.mark(addr)
 	}
 }
 
-// replace makes listed what is held, but keeps the state of addresses that were
-// touched, that are on their way, and that are quarantined.
-func (f *family) replace(listed map[netip.Addr]known) {
-	for addr, k := range f.held {
-		_, touched := f.touched[addr]
-		if touched || k.state == pending || k.state == cooling {
-			listed[addr] = k
-		}
-	}
-	for addr := range f.touched {
-		if _, ok := f.held[addr]; !ok {
-			delete(listed, addr)
-		}
-	}
-	f.held = listed
-	f.rebuild()
+// mark keeps addr from picks. It reports false if it is kept already, or is in
+// no range.
+func (f *family) mark(addr netip.Addr) bool {
+	s, n := find(f.segments, addr)
+	return s != nil && s.add(n)
 }
 
-func (f *family) touch(addr netip.Addr) {
-	if f.touched != nil {
-		f.touched[addr] = struct{}{}
+// unmark ends mark, unless there is still a reason for it.
+func (f *family) unmark(addr netip.Addr) {
+	if _, ok := f.known[addr]; ok || len(f.creations[addr]) > 0 {
+		return
 	}
-}
-
-// hold notes that addr is in use.
-func (f *family) hold(addr netip.Addr, k known) {
-	f.touch(addr)
-	f.held[addr] = k
-	if s, n := find(f.segments, addr); s != nil {
-		s.add(n)
-	}
-}
-
-// drop notes that addr is free.
-func (f *family) drop(addr netip.Addr) {
-	f.touch(addr)
-	delete(f.held, addr)
 	if s, n := find(f.segments, addr); s != nil {
 		s.remove(n)
 	}
 }
 
-// hide keeps addr from picks until a time, as cooling or collided.
-func (f *family) hide(addr netip.Addr, k known) {
-	f.hold(addr, k)
-	at, _ := slices.BinarySearchFunc(f.queue, k.until, func(c coolingAddr, until time.Time) int {
-		return c.until.Compare(until)
-	})
-	f.queue = slices.Insert(f.queue, at, coolingAddr{addr, k.until})
+func (f *family) note(addr netip.Addr, c change) {
+	if f.changes != nil {
+		f.changes[addr] = max(f.changes[addr], c)
+	}
 }
 
-// expire ends what quarantine is over.
+// learn notes that the store has an entry of addr.
+func (f *family) learn(addr netip.Addr, k known) {
+	f.note(addr, learned)
+	for _, r := range f.removals[addr] {
+		r.overtaken = true
+	}
+	f.ends.remove(addr)
+	f.known[addr] = k
+	f.mark(addr)
+}
+
+// unlearn notes that the store has no entry of addr any more. Unless until is
+// zero it starts the quarantine, if that does not run already.
+func (f *family) unlearn(addr netip.Addr, until time.Time) {
+	k, ok := f.known[addr]
+	if !ok || k.state == cooling {
+		return
+	}
+	f.note(addr, learned)
+	if !until.IsZero() {
+		f.known[addr] = known{state: cooling}
+		f.ends.put(addr, until)
+		return
+	}
+	f.drop(addr)
+}
+
+// doubt notes that addr has an entry as far as is known, which is forgotten
+// unless something is heard of it until a time.
+func (f *family) doubt(addr netip.Addr, k known, until time.Time) {
+	f.note(addr, doubted)
+	f.known[addr] = k
+	f.ends.put(addr, until)
+	f.mark(addr)
+}
+
+// drop forgets addr. That says nothing about the store.
+func (f *family) drop(addr netip.Addr) {
+	f.ends.remove(addr)
+	delete(f.known, addr)
+	f.unmark(addr)
+}
+
+// expire forgets what has come to its end.
 func (f *family) expire(now time.Time) {
-	for len(f.queue) > 0 && !f.queue[0].until.After(now) {
-		head := f.queue[0]
-		f.queue = f.queue[1:]
-		if k, ok := f.held[head.addr]; ok && k.until.Equal(head.until) {
-			f.drop(head.addr)
+	for addr, ok := f.ends.due(now); ok; addr, ok = f.ends.due(now) {
+		f.drop(addr)
+	}
+}
+
+// replace makes listed what is known, but for what the list is too old for.
+func (f *family) replace(listed map[netip.Addr]known) {
+	for addr, k := range f.known {
+		_, has := listed[addr]
+		change, changed := f.changes[addr]
+		if change == learned || !has && (changed || k.state == cooling) {
+			listed[addr] = k
+			continue
+		}
+		f.ends.remove(addr)
+	}
+	for addr, c := range f.changes {
+		if _, ok := f.known[addr]; !ok && c == learned {
+			delete(listed, addr)
 		}
 	}
+	for addr, calls := range f.removals {
+		for _, r := range calls {
+			k, ok := listed[addr]
+			r.overtaken = r.overtaken || ok && !k.owner.Same(r.owner)
+		}
+	}
+	f.known = listed
+	f.rebuild()
 }
 
 // stats counts the addresses in s, whatever segments it is in.
@@ -140,11 +209,8 @@ func (f *family) stats(s span) Stats {
 		out.Used += seg.set.below(to) - seg.set.below(from)
 	}
 	out.Free = s.size - out.Used
-	seen := map[netip.Addr]bool{}
-	for _, c := range f.queue {
-		_, inside := s.number(c.addr)
-		if k := f.held[c.addr]; inside && k.state == cooling && !seen[c.addr] {
-			seen[c.addr] = true
+	for _, d := range f.ends.heap {
+		if _, inside := s.number(d.key); inside && f.known[d.key].state == cooling {
 			out.Used--
 			out.Quarantined++
 		}
@@ -194,4 +260,36 @@ func (f *family) pick(random func(uint64) uint64) (netip.Addr, error) {
 		return netip.Addr{}, ErrNotReady
 	}
 	return netip.Addr{}, ErrNoRange
+}
+
+// begin marks addr as on its way to the store for owner.
+func (f *family) begin(addr netip.Addr, owner Owner) *creation {
+	c := &creation{owner: owner}
+	f.creations[addr] = append(f.creations[addr], c)
+	f.mark(addr)
+	return c
+}
+
+// end ends begin. What came of it must be noted before.
+func (f *family) end(addr netip.Addr, c *creation) {
+	withoutCall(f.creations, addr, c)
+	f.unmark(addr)
+}
+
+func (f *family) beginRemoval(addr netip.Addr, owner Owner) *removal {
+	r := &removal{owner: owner}
+	f.removals[addr] = append(f.removals[addr], r)
+	return r
+}
+
+func (f *family) endRemoval(addr netip.Addr, r *removal) { withoutCall(f.removals, addr, r) }
+
+// withoutCall takes one call out of those under way for addr.
+func withoutCall[T comparable](calls map[netip.Addr][]T, addr netip.Addr, call T) {
+	left := slices.DeleteFunc(calls[addr], func(c T) bool { return c == call })
+	if len(left) == 0 {
+		delete(calls, addr)
+		return
+	}
+	calls[addr] = left
 }

@@ -117,34 +117,58 @@ func comparePrefixes(a, b netip.Prefix) int {
 }
 
 // Observe takes a record of the store as a watch delivers it. It is level
-// triggered: the same record twice is harmless.
+// triggered: the same record twice is harmless. Records and calls of
+// [MultiCIDR.Forget] must come in the order of the watch, which may be late: a
+// record of another owner than the one of a newer claim here changes nothing.
 func (m *MultiCIDR) Observe(r Record) {
 	if !r.Addr.IsValid() {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.family(r.Addr).hold(r.Addr, known{owner: r.Owner, foreign: r.Foreign})
+	f := m.family(r.Addr)
+	for _, c := range f.creations[r.Addr] {
+		c.shown = c.shown || c.owner.Same(r.Owner)
+	}
+	if k, ok := f.known[r.Addr]; ok && k.unconfirmed() && !k.owner.Same(r.Owner) {
+		return // the watch is still before our claim
+	}
+	f.learn(r.Addr, known{owner: r.Owner, foreign: r.Foreign, shown: true})
 }
 
-// Forget says that the store has no entry of addr any more.
+// Forget says that the store has no entry of addr any more, as a watch does.
+//
+// If this MultiCIDR has claimed addr, and neither Observe nor Refresh has shown
+// that since, the watch may be late. The address then counts as in use until one
+// of them shows it, or for a minute.
 func (m *MultiCIDR) Forget(addr netip.Addr) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	f := m.family(addr)
+	if k, ok := f.known[addr]; ok && k.unconfirmed() {
+		f.doubt(addr, k, m.opts.Now().Add(max(collisionTime, m.opts.Quarantine)))
+		return
+	}
 	m.forget(addr)
 }
 
-// forget starts the quarantine of addr, unless it runs already.
+// forget starts the quarantine of addr, unless it runs already; mu must be held.
 func (m *MultiCIDR) forget(addr netip.Addr) {
 	f := m.family(addr)
-	if k, ok := f.held[addr]; !ok || k.state == cooling {
-		return
-	}
+	m.expire(f)
+	until := time.Time{}
 	if m.opts.Quarantine > 0 {
-		f.hide(addr, known{state: cooling, until: m.opts.Now().Add(m.opts.Quarantine)})
-		return
+		until = m.opts.Now().Add(m.opts.Quarantine)
 	}
-	f.drop(addr)
+	f.unlearn(addr, until)
+}
+
+// expire forgets what has come to its end; mu must be held. Whatever adds to what
+// ends calls it, so that nothing piles up where nobody picks.
+func (m *MultiCIDR) expire(f *family) {
+	if f.ends.len() > 0 {
+		f.expire(m.opts.Now())
+	}
 }
 
 // Refresh lists the store and replaces what is remembered, but for what changed
@@ -154,39 +178,47 @@ func (m *MultiCIDR) forget(addr netip.Addr) {
 func (m *MultiCIDR) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
-	m.watchChanges(map[netip.Addr]struct{}{})
+	m.noteChanges(true)
+	defer m.noteChanges(false) // also if the store panics
 	records, err := m.store.List(ctx)
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if err != nil {
-		m.setTouched(nil)
 		return &Error{Op: "refresh", Value: "addresses", Err: err}
 	}
 	listed := map[corev1.IPFamily]map[netip.Addr]known{corev1.IPv4Protocol: {}, corev1.IPv6Protocol: {}}
 	for _, r := range records {
-		listed[familyOf(r.Addr)][r.Addr] = known{owner: r.Owner, foreign: r.Foreign}
+		if r.Addr.IsValid() {
+			listed[familyOf(r.Addr)][r.Addr] = known{owner: r.Owner, foreign: r.Foreign, shown: true}
+		}
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for name, f := range m.families {
 		f.replace(listed[name])
 	}
-	m.setTouched(nil)
 	return nil
 }
 
-// watchChanges makes every family note in touched what changes from now on.
-func (m *MultiCIDR) watchChanges(touched map[netip.Addr]struct{}) {
+// noteChanges makes every family note what changes from now on, or no longer.
+func (m *MultiCIDR) noteChanges(on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.setTouched(touched)
-}
-
-func (m *MultiCIDR) setTouched(touched map[netip.Addr]struct{}) {
 	for _, f := range m.families {
-		f.touched = touched
+		f.changes = nil
+		if on {
+			f.changes = map[netip.Addr]change{}
+		}
 	}
 }
 
 func (m *MultiCIDR) family(addr netip.Addr) *family { return m.families[familyOf(addr)] }
+
+// named returns the family of that name, one without anything if there is none.
+func (m *MultiCIDR) named(ipFamily corev1.IPFamily) *family {
+	if f := m.families[ipFamily]; f != nil {
+		return f
+	}
+	return newFamily()
+}
 
 // A RangeStatus counts one range of a [MultiCIDR]. Ranges that overlap count
 // their common addresses both.
@@ -204,7 +236,7 @@ func (m *MultiCIDR) Ranges(ipFamily corev1.IPFamily) []RangeStatus {
 	if f == nil {
 		return nil
 	}
-	f.expire(m.opts.Now())
+	m.expire(f)
 	out := make([]RangeStatus, 0, len(f.ranges))
 	for _, r := range f.ranges {
 		out = append(out, RangeStatus{r.prefix, r.ready, f.stats(r.span)})
@@ -219,8 +251,11 @@ const DeletionGrace = 10 * time.Second
 
 // CanDelete reports whether the ServiceCIDR can go: whether each address in use
 // of its ranges, foreign ones aside, is in a range of another ServiceCIDR. Others
-// that are being deleted themselves do not count. It costs O(addresses in use).
-// An unknown name can go.
+// that are being deleted themselves do not count, and an address that is on its
+// way to the store does. It costs O(addresses in use). An unknown name can go.
+//
+// It is as good as what was heard of the store: without a watch, call Refresh
+// first.
 func (m *MultiCIDR) CanDelete(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -231,9 +266,15 @@ func (m *MultiCIDR) CanDelete(name string) bool {
 		}
 	}
 	for _, r := range m.objects[name].ranges {
-		for addr, k := range m.family(r.prefix.Addr()).held {
-			inUse := !k.foreign && k.state != cooling
-			if inUse && usable([]prefixRange{r}, addr) && !usable(others, addr) {
+		needs := func(addr netip.Addr) bool { return usable([]prefixRange{r}, addr) && !usable(others, addr) }
+		f := m.family(r.prefix.Addr())
+		for addr, k := range f.known {
+			if !k.foreign && k.state != cooling && needs(addr) {
+				return false
+			}
+		}
+		for addr := range f.creations {
+			if needs(addr) {
 				return false
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -18,53 +17,61 @@ func (m *MultiCIDR) Claim(ctx context.Context, addr netip.Addr, owner Owner) err
 }
 
 func (m *MultiCIDR) claim(ctx context.Context, addr netip.Addr, owner Owner) error {
-	if err := m.announce(addr, owner); err != nil {
+	c, err := m.announce(addr, owner)
+	if err != nil {
 		return err
 	}
-	return m.create(ctx, "claim", addr, owner)
+	return m.create(ctx, "claim", addr, c)
 }
 
 // announce marks addr as on its way, unless no range allows it.
-func (m *MultiCIDR) announce(addr netip.Addr, owner Owner) error {
+func (m *MultiCIDR) announce(addr netip.Addr, owner Owner) (*creation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f := m.family(addr)
+	m.expire(f)
 	if err := f.refusal("claim", addr); err != nil {
-		return err
+		return nil, err
 	}
-	if k, ok := f.held[addr]; !ok || k.state == cooling || k.state == collided {
-		f.hold(addr, known{state: pending, owner: owner})
-	}
-	return nil
+	return f.begin(addr, owner), nil
 }
 
-// create makes the entry of addr, which is marked, in the store, and settles
-// the mark by the answer.
-func (m *MultiCIDR) create(ctx context.Context, op string, addr netip.Addr, owner Owner) error {
-	err := m.store.Create(ctx, addr, owner)
+// create makes the entry of addr, which c marks, in the store, and settles the
+// mark by the answer. After a panic of the store the address is as before.
+func (m *MultiCIDR) create(ctx context.Context, op string, addr netip.Addr, c *creation) error {
+	defer m.settle(addr, c)
+	err := m.store.Create(ctx, addr, c.owner)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f := m.family(addr)
-	k, ok := f.held[addr]
-	ours := ok && k.state == pending && k.owner == owner
 	switch {
+	case err == nil && c.shown: // what the watch has told since is newer
+		return nil
 	case err == nil:
-		f.hold(addr, known{owner: owner})
+		f.learn(addr, known{owner: c.owner})
 		return nil
 	case !errors.Is(err, ErrTaken):
-		if ours {
-			f.drop(addr)
-		}
 		return storeError(op, addr, err)
 	}
-	if ours || !ok {
-		k = known{state: collided, until: m.opts.Now().Add(collisionTime)}
-		if e := (*Error)(nil); errors.As(err, &e) {
-			k.owner = e.Owner
-		}
-		f.hide(addr, k)
+	var holder Owner
+	k, ok := f.known[addr]
+	if e := (*Error)(nil); errors.As(err, &e) {
+		holder = e.Owner
 	}
-	return &Error{Op: op, Value: addr.String(), Owner: k.owner, Err: ErrTaken}
+	switch {
+	case !ok, k.state != held:
+		f.doubt(addr, known{state: collided, owner: holder}, m.opts.Now().Add(collisionTime))
+	case holder == (Owner{}):
+		holder = k.owner
+	}
+	return &Error{Op: op, Value: addr.String(), Owner: holder, Err: ErrTaken}
+}
+
+// settle ends the mark of c.
+func (m *MultiCIDR) settle(addr netip.Addr, c *creation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.family(addr).end(addr, c)
 }
 
 // Pick makes owner the holder of a free address. If the store says that an
@@ -78,11 +85,11 @@ func (m *MultiCIDR) Pick(ctx context.Context, ipFamily corev1.IPFamily, owner Ow
 
 func (m *MultiCIDR) pick(ctx context.Context, ipFamily corev1.IPFamily, owner Owner) (netip.Addr, error) {
 	for {
-		addr, err := m.mark(ipFamily, owner)
+		addr, c, err := m.choose(ipFamily, owner)
 		if err != nil {
 			return netip.Addr{}, err
 		}
-		err = m.create(ctx, "pick", addr, owner)
+		err = m.create(ctx, "pick", addr, c)
 		if err == nil {
 			return addr, nil
 		}
@@ -93,25 +100,21 @@ func (m *MultiCIDR) pick(ctx context.Context, ipFamily corev1.IPFamily, owner Ow
 	}
 }
 
-// mark draws a free address and marks it as on its way.
-func (m *MultiCIDR) mark(ipFamily corev1.IPFamily, owner Owner) (netip.Addr, error) {
+// choose draws a free address and marks it as on its way.
+func (m *MultiCIDR) choose(ipFamily corev1.IPFamily, owner Owner) (netip.Addr, *creation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	addr, err := m.draw(ipFamily)
+	f := m.named(ipFamily)
+	m.expire(f)
+	addr, err := m.draw(f, ipFamily)
 	if err != nil {
-		return netip.Addr{}, err
+		return netip.Addr{}, nil, err
 	}
-	m.family(addr).hold(addr, known{state: pending, owner: owner})
-	return addr, nil
+	return addr, f.begin(addr, owner), nil
 }
 
-// draw returns a free address; mu must be held.
-func (m *MultiCIDR) draw(ipFamily corev1.IPFamily) (netip.Addr, error) {
-	f := m.families[ipFamily]
-	if f == nil {
-		f = newFamily()
-	}
-	f.expire(m.opts.Now())
+// draw returns a free address of f; mu must be held.
+func (m *MultiCIDR) draw(f *family, ipFamily corev1.IPFamily) (netip.Addr, error) {
 	addr, err := f.pick(m.random)
 	if err != nil {
 		return netip.Addr{}, &Error{Op: "pick", Value: string(ipFamily) + " address", Err: err}
@@ -131,11 +134,29 @@ func (m *MultiCIDR) random(n uint64) uint64 {
 // range has it any more. No entry is no error. Otherwise it returns an error that
 // wraps [ErrNotOwner] or that of the store, and nothing has changed.
 func (m *MultiCIDR) Release(ctx context.Context, addr netip.Addr, owner Owner) error {
+	r := m.beginRemoval(addr, owner)
+	defer m.endRemoval(addr, r)
 	if err := m.store.Delete(ctx, addr, owner); err != nil {
 		return storeError("release", addr, err)
 	}
-	m.Forget(addr)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !r.overtaken { // else somebody has taken it since
+		m.forget(addr)
+	}
 	return nil
+}
+
+func (m *MultiCIDR) beginRemoval(addr netip.Addr, owner Owner) *removal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.family(addr).beginRemoval(addr, owner)
+}
+
+func (m *MultiCIDR) endRemoval(addr netip.Addr, r *removal) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.family(addr).endRemoval(addr, r)
 }
 
 func (m *MultiCIDR) observe(scope Band, err error) error {
@@ -167,102 +188,9 @@ func (s multiSource) Claim(ctx context.Context, addr netip.Addr, owner Owner) er
 func (s multiSource) foreign(addr netip.Addr) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &Error{Op: "claim", Value: addr.String(), Ranges: s.families[s.ipFamily].prefixes(), Err: ErrOutOfRange}
+	return &Error{Op: "claim", Value: addr.String(), Ranges: s.named(s.ipFamily).prefixes(), Err: ErrOutOfRange}
 }
 
 func (s multiSource) Pick(ctx context.Context, owner Owner) (netip.Addr, error) {
 	return s.MultiCIDR.Pick(ctx, s.ipFamily, owner)
 }
-
-func (s multiSource) DryRun(mode DryRunMode) Source[netip.Addr] {
-	if mode == AsUpstream {
-		return upstreamAddresses{s.upstream}
-	}
-	return &multiDryRun{multiSource: s, store: readOnly{s.store}, taken: map[netip.Addr]Owner{}}
-}
-
-// upstream answers for [upstreamAddresses]: from the first range that is ready.
-func (s multiSource) upstream(addr netip.Addr) (netip.Addr, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.families[s.ipFamily]
-	if addr.IsValid() {
-		return addr, f.refusal("claim", addr)
-	}
-	for _, r := range f.ranges {
-		if r.ready {
-			return r.prefix.Addr(), nil
-		}
-	}
-	return netip.Addr{}, &Error{Op: "pick", Value: string(s.ipFamily) + " address", Err: ErrNotReady}
-}
-
-// A multiDryRun is a truthful dry run.
-type multiDryRun struct {
-	multiSource
-	store Store
-
-	own   sync.Mutex
-	taken map[netip.Addr]Owner
-}
-
-func (d *multiDryRun) Claim(ctx context.Context, addr netip.Addr, owner Owner) error {
-	if familyOf(addr) != d.ipFamily {
-		return d.foreign(addr)
-	}
-	d.own.Lock()
-	defer d.own.Unlock()
-	if err := d.allowed(addr); err != nil {
-		return err
-	}
-	if holder, ok := d.taken[addr]; ok {
-		return &Error{Op: "claim", Value: addr.String(), Owner: holder, Err: ErrTaken}
-	}
-	if err := d.store.Create(ctx, addr, owner); err != nil {
-		return storeError("claim", addr, err)
-	}
-	d.taken[addr] = owner
-	return nil
-}
-
-func (d *multiDryRun) allowed(addr netip.Addr) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.family(addr).refusal("claim", addr)
-}
-
-// Pick draws while its own claims are marked as used.
-func (d *multiDryRun) Pick(_ context.Context, owner Owner) (netip.Addr, error) {
-	d.own.Lock()
-	defer d.own.Unlock()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f := d.families[d.ipFamily]
-	var marked []netip.Addr
-	for addr := range d.taken {
-		if _, ok := f.held[addr]; !ok {
-			f.hold(addr, known{})
-			marked = append(marked, addr)
-		}
-	}
-	addr, err := d.draw(d.ipFamily)
-	for _, a := range marked {
-		f.drop(a)
-	}
-	if err == nil {
-		d.taken[addr] = owner
-	}
-	return addr, err
-}
-
-func (d *multiDryRun) Release(ctx context.Context, addr netip.Addr, owner Owner) error {
-	d.own.Lock()
-	defer d.own.Unlock()
-	if holder, ok := d.taken[addr]; ok && holder.Same(owner) {
-		delete(d.taken, addr)
-		return nil
-	}
-	return d.store.Delete(ctx, addr, owner)
-}
-
-func (d *multiDryRun) DryRun(mode DryRunMode) Source[netip.Addr] { return d.multiSource.DryRun(mode) }

@@ -24,11 +24,13 @@ type segment struct {
 	used  uint64
 }
 
-// add marks the address with number n as used.
-func (s *segment) add(n uint64) {
-	if s.set.add(n) {
-		s.used++
+// add marks the address with number n as used. It reports false if it is already.
+func (s *segment) add(n uint64) bool {
+	if !s.set.add(n) {
+		return false
 	}
+	s.used++
+	return true
 }
 
 func (s *segment) remove(n uint64) {
