@@ -124,9 +124,22 @@ func (s *twoBooks) Claim(ctx context.Context, addr netip.Addr, owner Owner) erro
 	if err := s.first.Claim(ctx, addr, owner); err != nil {
 		return err
 	}
-	if err := s.second.Create(ctx, addr, owner); err != nil {
-		return errors.Join(storeError("claim", addr, err), s.first.Release(context.WithoutCancel(ctx), addr, owner))
+	return s.confirm(ctx, addr, owner)
+}
+
+// confirm makes the entry of addr in second, or gives addr back to first, also if
+// second panics.
+func (s *twoBooks) confirm(ctx context.Context, addr netip.Addr, owner Owner) (err error) {
+	confirmed := false
+	defer func() {
+		if !confirmed {
+			err = errors.Join(err, s.first.Release(context.WithoutCancel(ctx), addr, owner))
+		}
+	}()
+	if err = s.second.Create(ctx, addr, owner); err != nil {
+		return storeError("claim", addr, err)
 	}
+	confirmed = true
 	return nil
 }
 
@@ -135,24 +148,37 @@ func (s *twoBooks) Pick(ctx context.Context, owner Owner) (addr netip.Addr, err 
 	// candidate comes once.
 	var refused []netip.Addr
 	defer func() {
-		for _, a := range refused {
-			err = errors.Join(err, s.first.Release(context.WithoutCancel(ctx), a, owner))
+		failed := s.giveBack(context.WithoutCancel(ctx), refused, owner)
+		if failed != nil && err == nil { // an error means that nothing has changed
+			failed = errors.Join(failed, s.Release(context.WithoutCancel(ctx), addr, owner))
+			addr = netip.Addr{}
 		}
+		err = errors.Join(err, failed)
 	}()
 	for {
 		candidate, err := s.first.Pick(ctx, owner)
 		if err != nil {
 			return netip.Addr{}, err
 		}
+		refused = append(refused, candidate) // unless second says yes, and does not panic
 		err = s.second.Create(ctx, candidate, owner)
 		if err == nil {
+			refused = refused[:len(refused)-1]
 			return candidate, nil
 		}
-		refused = append(refused, candidate)
 		if !errors.Is(err, ErrTaken) {
 			return netip.Addr{}, storeError("pick", candidate, err)
 		}
 	}
+}
+
+// giveBack releases addrs in first.
+func (s *twoBooks) giveBack(ctx context.Context, addrs []netip.Addr, owner Owner) error {
+	var errs []error
+	for _, a := range addrs {
+		errs = append(errs, s.first.Release(ctx, a, owner))
+	}
+	return errors.Join(errs...)
 }
 
 func (s *twoBooks) Release(ctx context.Context, addr netip.Addr, owner Owner) error {

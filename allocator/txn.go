@@ -80,11 +80,14 @@ type Txn struct {
 	done     bool
 }
 
-// A heldClaim is a claim that was made, with the value it got.
+// A heldClaim is a claim that was made, with the value it got, and for whom.
 type heldClaim struct {
 	claim ServiceClaim
 	value Value
+	owner Owner
 }
+
+var errNoPlan = errors.New("allocator: there is no plan")
 
 // Apply makes the claims of plan, in their order. If one fails, or a source
 // panics, those before it are released again, latest first, and the error is a
@@ -98,14 +101,19 @@ func (s *Services) Apply(ctx context.Context, plan *ServicePlan) (*Txn, error) {
 }
 
 // claimAll makes claims, and rolls the transaction back if it cannot.
-func (t *Txn) claimAll(ctx context.Context, claims []ServiceClaim) (err error) {
+func (t *Txn) claimAll(ctx context.Context, claims []ServiceClaim) error {
+	return t.orRollback(ctx, func() error { return t.claimEach(ctx, claims) })
+}
+
+// orRollback does a step, and rolls the transaction back if that fails or panics.
+func (t *Txn) orRollback(ctx context.Context, step func() error) (err error) {
 	complete := false
 	defer func() {
 		if !complete {
 			err = errors.Join(err, t.Rollback(context.WithoutCancel(ctx)))
 		}
 	}()
-	err = t.claimEach(ctx, claims)
+	err = step()
 	complete = err == nil
 	return err
 }
@@ -116,7 +124,7 @@ func (t *Txn) claimEach(ctx context.Context, claims []ServiceClaim) error {
 		if err != nil {
 			return newClaimError(c, err)
 		}
-		t.held = append(t.held, heldClaim{c, value})
+		t.held = append(t.held, heldClaim{c, value, t.plan.Owner})
 	}
 	return nil
 }
@@ -178,16 +186,16 @@ func (h heldClaim) fill(svc *corev1.Service) {
 // finalizer. The transaction is over, also if some values could not be released:
 // the error names them, and repair will find them. It returns [ErrDone] if the
 // transaction was over before.
-func (t *Txn) Commit(ctx context.Context) error {
+func (t *Txn) Commit(ctx context.Context) (err error) {
 	if t.done {
 		return fmt.Errorf("allocator: commit %s: %w", t.plan.Owner, ErrDone)
 	}
 	t.done = true
-	var errs []error
-	for _, v := range t.plan.Releases {
-		errs = append(errs, t.services.release(ctx, v, t.plan.Owner))
+	// Deferred, so that a source that panics does not keep the others from theirs.
+	for _, v := range slices.Backward(t.plan.Releases) {
+		defer func() { err = errors.Join(err, t.services.release(ctx, v, t.plan.Owner)) }()
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Rollback gives back what Apply claimed, latest first, so that everything is as
@@ -202,22 +210,28 @@ func (t *Txn) Rollback(ctx context.Context) error {
 	return t.giveBack(ctx, t.held)
 }
 
-func (t *Txn) giveBack(ctx context.Context, held []heldClaim) error {
-	var errs []error
-	for _, h := range slices.Backward(held) {
-		errs = append(errs, t.services.release(ctx, h.value, t.plan.Owner))
+// giveBack releases held, latest first, even if a source panics.
+func (t *Txn) giveBack(ctx context.Context, held []heldClaim) (err error) {
+	for _, h := range held {
+		defer func() { err = errors.Join(err, t.services.release(ctx, h.value, h.owner)) }()
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Replan replaces the plan, after the store refused the object because somebody
 // else had changed it: plan the change again from what is stored now. Values that
 // were claimed are used again where they fit, and given back where not, so that
-// nothing leaks and the Service keeps what it was promised. On error, which is
-// as that of Apply, the transaction is rolled back.
+// nothing leaks and the Service keeps what it was promised. If plan is for another
+// Service, one with another UID for instance, all are given back and claimed anew.
+// On error, which is as that of Apply, the transaction is rolled back.
 func (t *Txn) Replan(ctx context.Context, plan *ServicePlan) error {
-	if t.done {
-		return fmt.Errorf("allocator: replan %s: %w", plan.Owner, ErrDone)
+	switch {
+	case t.done:
+		return fmt.Errorf("allocator: replan %s: %w", t.plan.Owner, ErrDone)
+	case plan == nil:
+		return errors.Join(errNoPlan, t.Rollback(context.WithoutCancel(ctx)))
+	case !plan.Owner.Same(t.plan.Owner):
+		return t.replanForAnother(ctx, plan)
 	}
 	left := slices.Clone(t.held)
 	kept := make([]*heldClaim, len(plan.Claims))
@@ -225,7 +239,7 @@ func (t *Txn) Replan(ctx context.Context, plan *ServicePlan) error {
 		for i, c := range plan.Claims {
 			at := slices.IndexFunc(left, func(h heldClaim) bool { return fits(c, h) })
 			if kept[i] == nil && at >= 0 {
-				kept[i] = &heldClaim{c, left[at].value}
+				kept[i] = &heldClaim{c, left[at].value, left[at].owner}
 				kept[i].value.Kind = c.Value.Kind
 				left = slices.Delete(left, at, at+1)
 			}
@@ -240,12 +254,22 @@ func (t *Txn) Replan(ctx context.Context, plan *ServicePlan) error {
 			t.held = append(t.held, *kept[i])
 		}
 	}
+	t.plan = plan
 	if err := t.claimAll(ctx, missing); err != nil {
 		return err
 	}
 	t.held = t.held[len(left):]
-	t.plan = plan
-	return t.giveBack(ctx, left)
+	return t.orRollback(ctx, func() error { return t.giveBack(ctx, left) })
+}
+
+// replanForAnother is Replan for a plan whose owner cannot have what is held.
+func (t *Txn) replanForAnother(ctx context.Context, plan *ServicePlan) error {
+	held := t.held
+	t.held, t.plan = nil, plan
+	if err := t.orRollback(ctx, func() error { return t.giveBack(ctx, held) }); err != nil {
+		return err
+	}
+	return t.claimAll(ctx, plan.Claims)
 }
 
 // fitsExactly reports whether c asks for the value that h has.
