@@ -1,8 +1,9 @@
 // Package manifests reads Kubernetes objects from YAML and JSON files, so that the
 // examples need no cluster.
 //
-// It knows v1 Service, Node and List, discovery.k8s.io/v1 EndpointSlice and
-// networking.k8s.io/v1 ServiceCIDR; everything else is skipped with a note. Fields
+// It knows v1 Service and Node, discovery.k8s.io/v1 EndpointSlice, networking.k8s.io/v1
+// ServiceCIDR, lists of one of them such as v1 ServiceList, and v1 List of any; everything else
+// is skipped with a note. Fields
 // that the types do not have are ignored, and the few defaults that an API server
 // would fill in and that matter to a proxy are set (see [Parse]).
 //

@@ -33,6 +33,9 @@ func Load(paths []string, stdin io.Reader) (objects *Objects, notes []string, er
 		if err != nil {
 			return nil, nil, fmt.Errorf("manifests: %w", err)
 		}
+		if len(names) == 0 {
+			notes = append(notes, path+": no *.yaml, *.yml or *.json in this folder")
+		}
 		for _, name := range names {
 			data, err := read(name, stdin)
 			if err != nil {

@@ -54,10 +54,17 @@ func TestLoad(t *testing.T) {
 }
 
 func TestLoadEmptyFolder(t *testing.T) {
-	o, _, err := manifests.Load([]string{t.TempDir()}, nil)
-	if err != nil || len(names(o)) > 0 {
-		t.Errorf("Load = %v, %v; want nothing", names(o), err)
-	}
+	t.Run("fault F32 a folder without manifests is said", func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "sub", "x.yaml"), service("x", "sub"))
+		o, notes, err := manifests.Load([]string{dir}, nil)
+		if err != nil || len(names(o)) > 0 {
+			t.Errorf("Load = %v, %v; want nothing", names(o), err)
+		}
+		if diff := cmp.Diff([]string{dir + ": no *.yaml, *.yml or *.json in this folder"}, notes); diff != "" {
+			t.Errorf("notes (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestLoadErrors(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 func Parse(name string, data []byte) (objects *Objects, notes []string, err error) {
 	objects = &Objects{}
 	for i, doc := range split(data) {
-		skipped, err := objects.add(doc)
+		skipped, err := objects.add(doc, metav1.TypeMeta{})
 		if err != nil {
 			return nil, nil, fmt.Errorf("manifests: %s: document %d: %w", name, i+1, err)
 		}
@@ -37,21 +37,21 @@ func Parse(name string, data []byte) (objects *Objects, notes []string, err erro
 // nobody would want to be skipped.
 var errNoKind = errors.New("apiVersion or kind is missing")
 
-// add decodes one document and returns the kinds that it skipped.
-func (o *Objects) add(doc []byte) (skipped []string, err error) {
+// add decodes one document and returns the kinds that it skipped. If the document does not
+// name its kind, it is meta, which may be empty.
+func (o *Objects) add(doc []byte, meta metav1.TypeMeta) (skipped []string, err error) {
 	data, err := toJSON(doc)
 	if err != nil || string(data) == "null" {
 		return nil, err
 	}
-	var meta metav1.TypeMeta
 	if err = kjson.Unmarshal(data, &meta); err != nil {
 		return nil, err
 	}
-	switch {
-	case meta.APIVersion == "" || meta.Kind == "":
+	if meta.APIVersion == "" || meta.Kind == "" {
 		return nil, errNoKind
-	case meta.APIVersion == "v1" && meta.Kind == "List":
-		return o.addList(data)
+	}
+	if item, ok := listed(meta); ok {
+		return o.addList(data, item)
 	}
 	known, err := o.addObject(meta, data)
 	if err != nil {
@@ -72,15 +72,30 @@ func toJSON(doc []byte) ([]byte, error) {
 	return yaml.YAMLToJSON(doc)
 }
 
-func (o *Objects) addList(data []byte) (skipped []string, err error) {
+// listed returns the kind of the items of a list that need not name it themselves, as in what the
+// API answers; empty for v1 List, whose items do. It returns false for what is no known list.
+func listed(meta metav1.TypeMeta) (item metav1.TypeMeta, ok bool) {
+	kind, ok := strings.CutSuffix(meta.Kind, "List")
+	switch {
+	case !ok:
+		return item, false
+	case kind == "":
+		return item, meta.APIVersion == "v1"
+	}
+	item = metav1.TypeMeta{APIVersion: meta.APIVersion, Kind: kind}
+	known, _ := (&Objects{}).addObject(item, []byte("{}"))
+	return item, known
+}
+
+func (o *Objects) addList(data []byte, item metav1.TypeMeta) (skipped []string, err error) {
 	var list struct {
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := kjson.Unmarshal(data, &list); err != nil {
 		return nil, err
 	}
-	for i, item := range list.Items {
-		s, err := o.add(item)
+	for i, data := range list.Items {
+		s, err := o.add(data, item)
 		if err != nil {
 			return nil, fmt.Errorf("items[%d]: %w", i, err)
 		}

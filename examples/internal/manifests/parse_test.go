@@ -56,6 +56,17 @@ func TestParseDocuments(t *testing.T) {
 		{"flow style YAML", "{apiVersion: v1, kind: Service, metadata: {name: a}}\n---\n" + serviceB, both},
 		{"List", `{"apiVersion":"v1","kind":"List","items":[` + jsonA + "," + jsonB + "]}", both},
 		{"List in a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items: [" + jsonA + "]\n- " + jsonB, both},
+		{"fault F32 ServiceList, as the API writes it", `{"apiVersion":"v1","kind":"ServiceList","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b","namespace":"other"}}]}`, both},
+		{"fault F32 ServiceList whose items name their kind", "apiVersion: v1\nkind: ServiceList\nitems: [" + jsonA + ", " + jsonB + "]", both},
+		{"fault F32 lists of all kinds in a List", `apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ServiceList, items: [{metadata: {name: a}}]}
+- {apiVersion: discovery.k8s.io/v1, kind: EndpointSliceList, items: [{metadata: {name: s}}]}
+- {apiVersion: v1, kind: NodeList, items: [{metadata: {name: node-1}}]}
+- {apiVersion: networking.k8s.io/v1, kind: ServiceCIDRList, items: [{metadata: {name: c}}]}
+- {apiVersion: v1, kind: ServiceList, items: null}
+`, []string{"Service default/a", "EndpointSlice default/s", "Node node-1", "ServiceCIDR c"}},
 		{"all kinds", serviceA + `---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -98,12 +109,21 @@ items:
 - {apiVersion: v1, kind: Endpoints}
 - {apiVersion: v1, kind: EndpointSlice}
 - {apiVersion: discovery.k8s.io/v1beta1, kind: EndpointSlice}
+---
+{apiVersion: apps/v1, kind: DeploymentList, items: [{metadata: {name: d}}]}
+---
+{apiVersion: v1, kind: ServiceList, items: [{apiVersion: v1, kind: Pod, metadata: {name: p}}]}
+---
+{apiVersion: discovery.k8s.io/v1beta1, kind: EndpointSliceList, items: [{metadata: {name: s}}]}
 `
 	want := []string{
 		"f: document 3: apps/v1 Deployment is skipped",
 		"f: document 4: v1 Endpoints is skipped",
 		"f: document 4: v1 EndpointSlice is skipped",
 		"f: document 4: discovery.k8s.io/v1beta1 EndpointSlice is skipped",
+		"f: document 5: apps/v1 DeploymentList is skipped", // fault F32
+		"f: document 6: v1 Pod is skipped",
+		"f: document 7: discovery.k8s.io/v1beta1 EndpointSliceList is skipped",
 	}
 	o, notes, err := manifests.Parse("f", []byte(data))
 	if err != nil {
@@ -131,6 +151,7 @@ func TestParseErrors(t *testing.T) {
 		{"a text", "hello\n", []string{"f: document 1: "}},
 		{"a list", "[1, 2]\n", []string{"f: document 1: "}},
 		{"bad item", "apiVersion: v1\nkind: List\nitems:\n- " + jsonA + "\n- {kind: Service}\n", []string{"f: document 1: items[1]: "}},
+		{"fault F32 a bad item of a ServiceList", "apiVersion: v1\nkind: ServiceList\nitems:\n- " + jsonA + "\n- {spec: {ports: 7}}\n", []string{"f: document 1: items[1]: Service: "}},
 		{"bad list", "apiVersion: v1\nkind: List\nitems: 7\n", []string{"f: document 1: "}},
 	}
 	for _, tt := range tests {
