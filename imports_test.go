@@ -21,15 +21,16 @@ const module = "github.com/vipkit/vipkit"
 var allowed = map[string][]string{
 	".":             {},
 	"endpoints":     {"internal/special"},
-	"proxy/service": {"internal/special"},
-	"topology":      {"endpoints", "proxy/service"},
-	"proxy/plan":    {"endpoints", "proxy/service", "topology"},
+	"proxy/service": {"internal/printable", "internal/special"},
+	"topology":      {"endpoints", "internal/printable", "proxy/service"},
+	"proxy/plan":    {"endpoints", "internal/printable", "proxy/service", "topology"},
 	"backends":      {"proxy/plan"},
 	"proxy":         {"backends", "endpoints", "proxy/plan", "proxy/service"},
 	"healthcheck":   {"endpoints", "proxy/plan", "proxy/service"},
 	"allocator":     {},
 
-	"internal/special": {},
+	"internal/printable": {},
+	"internal/special":   {},
 
 	"backends/fake":        backendImports,
 	"backends/nftables":    backendImports,

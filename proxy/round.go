@@ -32,7 +32,6 @@ func (p *Proxy) round(ctx context.Context) error {
 	p.events.drain()
 	p.pipe.advance(plan.Input{Config: b.config, Services: b.services.Services, Endpoints: b.endpoints.Sets}, b.full)
 	p.latest.Store(p.pipe.plan)
-	p.tellPlan()
 
 	r := Round{Reason: b.reason, Services: len(b.services.Services), Endpoints: len(b.endpoints.Sets)}
 	written := p.syncBackend(ctx, b, &r)
@@ -123,6 +122,7 @@ func (p *Proxy) finish(r Round, written bool) {
 	notify(&p.events, p.opts.Observer.RoundEnded, r)
 	p.mu.Unlock()
 	p.logRound(r)
+	p.tellPlan()
 	p.events.drain()
 }
 
@@ -143,7 +143,8 @@ func (p *Proxy) tellProgrammed(triggers map[types.NamespacedName][]time.Time, ex
 	}
 }
 
-// tellPlan tells what conflicts and problems of the plan are new and gone.
+// tellPlan tells what conflicts and problems of the plan are new and gone. The events wait in
+// one queue, which any input drains: they must not be in it before the round is over.
 func (p *Proxy) tellPlan() {
 	pipe := &p.pipe
 	if conflicts := pipe.plan.Conflicts(); !slices.Equal(conflicts, pipe.conflicts) {

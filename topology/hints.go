@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/internal/printable"
 )
 
 // A census is what one pass over the endpoints of a Service port tells.
@@ -70,7 +71,7 @@ func (c *census) mode(node Node) (Mode, string) {
 	if c.zones.applies() {
 		return ModeZone, reason
 	}
-	zone := c.zones.reason("zone", node.Zone, "node "+node.Name+" has no zone label")
+	zone := c.zones.reason("zone", node.Zone, "node "+printable.Text(node.Name)+" has no zone label")
 	if reason != "" && zone != "" {
 		reason += "; "
 	}
@@ -88,6 +89,6 @@ func (h *hints) reason(kind, self, nobody string) string {
 	case h.missing != nil:
 		return "ready endpoint " + h.missing.String() + " has no " + kind + " hint"
 	default:
-		return "no ready endpoint is hinted for " + kind + " " + self
+		return "no ready endpoint is hinted for " + kind + " " + printable.Text(self)
 	}
 }

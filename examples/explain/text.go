@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/vipkit/vipkit/internal/printable"
 )
 
 // writeText writes the answer for people: the same facts as the JSON, with the
@@ -141,7 +143,7 @@ func writeProblems(b *bytes.Buffer, problems []problemAnswer) {
 	}
 	fmt.Fprint(b, "Problems\n")
 	for _, p := range problems {
-		fmt.Fprintf(b, "  %s: %s: %s\n", p.Object, p.Field, p.Error)
+		fmt.Fprintf(b, "  %s\n", printable.Text(p.Object+": "+p.Field+": "+p.Error))
 	}
 	b.WriteByte('\n')
 }

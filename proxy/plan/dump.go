@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/internal/printable"
 	"github.com/vipkit/vipkit/topology"
 )
 
@@ -27,13 +28,13 @@ func (p *Plan) String() string {
 		sep = ""
 	}
 	for h := range p.AllHealth() {
-		line("health %s port %d: %s", h.Name, h.Port, list(h.Local))
+		line("health %s port %d: %s", printable.Text(h.Name.String()), h.Port, list(h.Local))
 	}
 	for _, c := range p.Conflicts() {
 		line("conflict %s", c)
 	}
 	for _, pr := range p.Problems() {
-		line("problem %s: %s: %s", pr.Object, pr.Field, pr.Err)
+		line("problem %s", pr)
 	}
 	return b.String()
 }
@@ -108,7 +109,7 @@ func (p *Port) dump(b *strings.Builder) {
 		fmt.Fprintf(b, "  health check: :%d\n", p.HealthCheckNodePort)
 	}
 	if p.Ext != nil {
-		fmt.Fprintf(b, "  ext: %v\n", p.Ext)
+		fmt.Fprintf(b, "  ext: %s\n", printable.Text(fmt.Sprint(p.Ext)))
 	}
 }
 

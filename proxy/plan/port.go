@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/internal/printable"
 	"github.com/vipkit/vipkit/proxy/service"
 	"github.com/vipkit/vipkit/topology"
 )
@@ -155,9 +156,13 @@ type Conflict struct {
 	Owner, Loser service.PortName
 }
 
-// A Problem is something in the input that was left out.
+// A Problem is something in the input that was left out. Its fields have names and values as
+// the object has them, which may be hand-made; String escapes what cannot be printed.
 type Problem struct {
 	Object string // as in "Service default/web" or "Node a"
 	Field  string // API path, as in "spec.externalIPs[1]"
 	Err    string
 }
+
+// String returns object, field and error on one line, fit for a log or a terminal.
+func (p Problem) String() string { return printable.Text(p.Object + ": " + p.Field + ": " + p.Err) }

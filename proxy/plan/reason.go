@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vipkit/vipkit/internal/printable"
 	"github.com/vipkit/vipkit/topology"
 )
 
@@ -61,5 +62,5 @@ func (p *Plan) nodeName() string {
 	if p.cfg.Node.Name == "" {
 		return "a node without name"
 	}
-	return "node " + p.cfg.Node.Name
+	return "node " + printable.Text(p.cfg.Node.Name)
 }

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vipkit/vipkit/internal/printable"
 )
 
 // A PortName names a Service port: the key of everything that is done for it.
@@ -18,12 +20,12 @@ type PortName struct {
 }
 
 // String returns "namespace/name:port", or "namespace/name" for an unnamed port.
-// The protocol is no part of it.
+// The protocol is no part of it. What cannot be printed is escaped.
 func (n PortName) String() string {
 	if n.Port == "" {
-		return n.NamespacedName.String()
+		return printable.Text(n.NamespacedName.String())
 	}
-	return n.NamespacedName.String() + ":" + n.Port
+	return printable.Text(n.NamespacedName.String() + ":" + n.Port)
 }
 
 // Compare orders by namespace, name, port name and protocol.

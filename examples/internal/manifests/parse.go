@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/vipkit/vipkit/internal/printable"
 )
 
 // Parse reads the documents of one file, counted from 1; name is for messages
@@ -58,7 +60,7 @@ func (o *Objects) add(doc []byte, meta metav1.TypeMeta) (skipped []string, err e
 		return nil, fmt.Errorf("%s: %w", meta.Kind, err)
 	}
 	if !known {
-		return []string{strings.TrimSpace(meta.APIVersion + " " + meta.Kind)}, nil
+		return []string{printable.Text(meta.APIVersion + " " + meta.Kind)}, nil
 	}
 	return nil, nil
 }

@@ -115,6 +115,8 @@ items:
 {apiVersion: v1, kind: ServiceList, items: [{apiVersion: v1, kind: Pod, metadata: {name: p}}]}
 ---
 {apiVersion: discovery.k8s.io/v1beta1, kind: EndpointSliceList, items: [{metadata: {name: s}}]}
+---
+{apiVersion: v1, kind: "X\x1b[2J\nfake"}
 `
 	want := []string{
 		"f: document 3: apps/v1 Deployment is skipped",
@@ -124,6 +126,7 @@ items:
 		"f: document 5: apps/v1 DeploymentList is skipped", // fault F32
 		"f: document 6: v1 Pod is skipped",
 		"f: document 7: discovery.k8s.io/v1beta1 EndpointSliceList is skipped",
+		`f: document 8: v1 X\x1b[2J\nfake is skipped`, // fault F34
 	}
 	o, notes, err := manifests.Parse("f", []byte(data))
 	if err != nil {
