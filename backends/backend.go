@@ -38,9 +38,12 @@ type Prober interface {
 
 // A Checker can find out whether somebody else changed what it made.
 type Checker interface {
-	// Check returns false if the next Delta must be Full. It changes nothing and
-	// must be cheap: proxy.Proxy.Run calls it at the check interval. The error
-	// says what was found, or with ok true why it could not be found out; it is
-	// only reported.
+	// Check returns false if the data plane is not as the last Sync left it: the next
+	// Delta is then Full. It changes nothing and must be cheap: proxy.Proxy.Run calls it at the
+	// check interval.
+	//
+	// What could not be read is no change. Check then returns true and an error that says why, because a
+	// false that stays the same after a Full Delta costs one at each check interval. With false the
+	// error, if there is one, says what was found. Errors are only reported.
 	Check(ctx context.Context) (ok bool, err error)
 }

@@ -16,7 +16,7 @@ import (
 func (b *Backend) adopt(p *plan.Plan) []*item {
 	b.ports, b.left = make(map[plan.Key]*portState), make(map[plan.Key]*program)
 	b.read, _ = b.kernel.generation() // 0, which never is one, on an error
-	b.verified = b.read
+	b.verified, b.lap.left = b.read, nil
 	var bases, ports, rest []*item
 	adoptions := make(map[*table]*adoption)
 	for n, t := range b.tables {
@@ -64,6 +64,7 @@ func (a *adoption) read() itemKind {
 		return createItem
 	case !a.sameLayout(found) || a.load(found) != nil:
 		a.found, a.have = &contents{}, make(map[elementID]element)
+		*a.table = *newTable(a.table.family) // nothing of what was read so far stays
 		return replaceItem
 	default:
 		return baseItem
@@ -149,7 +150,10 @@ func isCounted(box string) bool { return box == boxClusterIPs }
 func (a *adoption) loadElements(b box) error {
 	elements, err := a.kernel.elements(a.table.family, a.opts.Table, b)
 	for _, el := range elements {
-		a.have[el.id] = el
+		if _, twice := a.have[el.id]; !twice { // a dump can repeat itself
+			a.have[el.id] = el
+			a.table.sums[b.name] = a.table.sums[b.name].add(a.table.sum(el))
+		}
 	}
 	return err
 }

@@ -34,10 +34,11 @@ type Backend struct {
 	left   map[plan.Key]*program // what adoption found of ports that could not be written
 	last   Stats
 
-	// verified is the generation of nftables at which the tables were found right, if only by
-	// samples; see Check. read is the one at which they were read as a whole. Our own commits
-	// move both on.
+	// verified is the generation of nftables at which everything in the tables was found right, in one Check
+	// or in several; read is the one at which they were read as a whole. Our own commits move both on.
 	verified, read uint32
+	lap            lap
+	checked        int // how many elements one Check reads
 }
 
 // A runner runs nft.
@@ -95,7 +96,7 @@ func New(opts Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{opts: opts, runner: nftProgram{path: opts.NFT}, kernel: netlinkKernel{}, ports: make(map[plan.Key]*portState)}, nil
+	return &Backend{opts: opts, runner: nftProgram{path: opts.NFT}, kernel: netlinkKernel{}, ports: make(map[plan.Key]*portState), checked: checkedElements}, nil
 }
 
 // LastStats returns what the last Sync or Cleanup did.
@@ -165,7 +166,7 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	if b.last.Full && b.last.Statements > 0 && contains(items, baseItem) {
 		// Who was here before us may have written until just now, and a dump can miss elements
 		// while the kernel makes room for many: the next full Sync reads once more.
-		b.read = 0
+		b.read, b.verified = 0, 0
 	}
 	b.noteLeft(items, w.bad)
 	w.bury()

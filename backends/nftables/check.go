@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,86 +12,85 @@ import (
 
 var _ backends.Checker = (*Backend)(nil)
 
-// sampled is how many elements Check looks up by key: all of a small table.
-const sampled = 256
+// Of the elements, Check reads sets and maps as a whole, until it has read checkedElements: about a tenth of a second.
+// The next Check goes on with the others. A set or map of more is never read by Check: what a piece of a
+// dump costs grows with what comes before it. Of such a one sampledElements are looked up by key each time.
+const (
+	checkedElements = 50_000
+	sampledElements = 256
+	costOfBox       = 20 // what asking for a set or map costs beyond its elements, in elements
+)
+
+// errDiffers is wrapped by the error that says what is not as the last Sync left it.
+var errDiffers = errors.New("changed by somebody else")
+
+func differs(format string, args ...any) error {
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), errDiffers)
+}
 
 // Check reports whether the tables are as the last Sync left them, false before
-// the first. It reads over netlink and runs no nft.
+// the first. It reads over netlink and runs no nft. With false the error says what differs.
 //
 // If nobody has committed anything to nftables since (one question to the kernel), they are.
-// Otherwise Check compares every chain with its rules, every set and map, the elements of the configuration, and a sample of
-// the other elements, another one each time; elements that were removed by hand from a large table are found sooner or
-// later, or by the next full Sync. Objects that somebody added beside ours are no reason for false.
+// Otherwise Check compares every chain with its rules, every set and map, and the elements: all
+// of them, if the two tables have up to about 50,000 in all, otherwise so many each time. Of a set or map that alone has
+// more it looks up a sample, another one each time; the rest of that one is read by the next full Sync. Objects
+// that somebody added beside ours are no reason for false, elements in our sets and maps are.
 func (b *Backend) Check(context.Context) (bool, error) {
 	if b.base == nil {
 		return false, nil
 	}
 	now, err := b.kernel.generation()
-	if err != nil || now == b.verified {
-		return err == nil, err
+	if err != nil {
+		return true, fmt.Errorf("nftables: check: %w", err)
+	}
+	if now == b.verified {
+		return true, nil
 	}
 	for _, t := range b.tables {
-		if ok, err := b.checkTable(t); err != nil || !ok {
-			return false, err
+		if err := b.checkTable(t); err != nil {
+			return !errors.Is(err, errDiffers), fmt.Errorf("nftables: check table %s %s: %w", t.nft, b.opts.Table, err)
 		}
 	}
-	b.verified = now
+	all, err := b.checkBoxes(now)
+	if err != nil {
+		return !errors.Is(err, errDiffers), fmt.Errorf("nftables: check: %w", err)
+	}
+	if all {
+		b.verified = now
+	}
 	return true, nil
 }
 
-func (b *Backend) checkTable(t *table) (bool, error) {
+// checkTable compares everything but the elements of Service ports.
+func (b *Backend) checkTable(t *table) error {
 	found, err := b.kernel.read(t.family, b.opts.Table)
-	if err != nil || found == nil {
-		return false, err
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		return differs("the table is gone")
 	}
 	for name, print := range t.chains {
 		if have, ok := found.chains[name]; !ok || have != print {
-			return false, nil
+			return differs("chain %s", name)
 		}
 	}
 	for name, box := range t.boxes {
 		if have, ok := found.boxes[name]; !ok || have != t.info(box) {
-			return false, nil
+			return differs("set or map %s", name)
 		}
 	}
-	if ok, err := b.checkConfig(t); err != nil || !ok {
-		return false, err
-	}
-	if ok, err := b.checkPicks(t); err != nil || !ok {
-		return false, err
-	}
-	return b.checkSample(t)
+	return b.checkConfig(t)
 }
 
-// checkPicks looks whether all shared chains can be reached.
-func (b *Backend) checkPicks(t *table) (bool, error) {
-	have := make(map[elementID]value)
-	for _, in := range places() {
-		elements, err := b.kernel.elements(t.family, b.opts.Table, t.boxes[in.picks()])
-		if err != nil {
-			return false, err
-		}
-		for _, el := range elements {
-			have[el.id] = el.value
-		}
-	}
-	for name := range t.chains {
-		s, ok := parseShared(name)
-		if ok && s.kind == pickChain && have[s.entry().id] != s.entry().value {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// checkConfig compares the sets of ranges: an interval set cannot be asked for one of
-// its elements on every kernel.
-func (b *Backend) checkConfig(t *table) (bool, error) {
+// checkConfig compares the sets of mere ranges, in which a range is two elements.
+func (b *Backend) checkConfig(t *table) error {
 	var have []elementID
 	for _, name := range []string{boxPodCIDRs, boxServiceCIDRs, boxNodePortAddresses} {
 		elements, err := b.kernel.elements(t.family, b.opts.Table, t.boxes[name])
 		if err != nil {
-			return false, err
+			return err
 		}
 		for _, el := range elements {
 			have = append(have, el.id)
@@ -98,44 +98,165 @@ func (b *Backend) checkConfig(t *table) (bool, error) {
 	}
 	for _, el := range t.config {
 		if !slices.Contains(have, el.id) {
-			return false, nil
+			return differs("element %s of %s", el.id.key.src, el.id.box)
 		}
 	}
-	return len(have) == len(t.config), nil
+	if len(have) != len(t.config) {
+		return differs("%d ranges, %d wanted", len(have), len(t.config))
+	}
+	return nil
 }
 
-// checkSample looks up elements of some Service ports, in the random order of maps.
-func (b *Backend) checkSample(t *table) (bool, error) {
+// A lap is a walk through the sets and maps of all tables, over as many Checks as it needs.
+type lap struct {
+	generation uint32 // for which it counts: a commit of somebody else begins another one
+	left       []stop // not yet read in it
+	last       stop   // where the walk is: a new lap goes on from there
+}
+
+// A stop is a set or map on the way.
+type stop struct {
+	family string
+	box    string
+	small  bool // to be read first
+}
+
+func (s stop) compare(o stop) int {
+	return slices.Compare([]string{s.family, s.box}, []string{o.family, o.box})
+}
+
+// checkBoxes goes on reading elements. All is true if since the lap began, and since the last commit of somebody
+// else, every element was read and right.
+func (b *Backend) checkBoxes(now uint32) (all bool, err error) {
+	if b.lap.generation != now || len(b.lap.left) == 0 {
+		b.lap.generation, b.lap.left = now, b.stops(b.lap.last)
+	}
+	for budget := b.checked; budget > 0 && len(b.lap.left) > 0; {
+		s := b.lap.left[0]
+		n, err := b.checkBox(s)
+		if err != nil {
+			return false, err
+		}
+		budget -= n + costOfBox
+		b.lap.left = b.lap.left[1:]
+		if !s.small {
+			b.lap.last = s
+		}
+	}
+	large := false
+	for _, t := range b.tables {
+		found, err := b.checkSample(t)
+		if err != nil {
+			return false, err
+		}
+		large = large || found
+	}
+	return len(b.lap.left) == 0 && !large, nil
+}
+
+// stops returns every set and map of which the sum is known, those after one first. Small ones that every
+// table has come before all others, each time: source ranges hang on the smallest ones.
+func (b *Backend) stops(after stop) []stop {
+	var small, rest []stop
+	for _, t := range b.tables {
+		for name, bx := range t.boxes {
+			_, private := privateBox(name, 0)
+			s := stop{t.nft, name, !private && t.sums[name].n <= b.checked/100}
+			switch {
+			case bx.dynamic || bx.mereRanges():
+			case s.small:
+				small = append(small, s)
+			default:
+				rest = append(rest, s)
+			}
+		}
+	}
+	slices.SortFunc(rest, stop.compare)
+	at, _ := slices.BinarySearchFunc(rest, after, stop.compare)
+	if at < len(rest) && rest[at] == after {
+		at++
+	}
+	return slices.Concat(small, rest[at:], rest[:at])
+}
+
+// checkBox reads a set or map and returns how many elements it has; of one that is too large, nothing.
+func (b *Backend) checkBox(s stop) (int, error) {
+	i := slices.IndexFunc(b.tables, func(t *table) bool { return t.nft == s.family })
+	t := b.tables[i] // whoever changes the tables ends the lap
+	bx, ok := t.boxes[s.box]
+	if !ok || t.sums[s.box].n > b.checked {
+		return 0, nil // it went with its Service port; or see checkSample
+	}
+	for again := false; ; again = true {
+		have, err := b.sumOf(t, bx)
+		if err != nil {
+			return 0, err
+		}
+		if have == t.sums[s.box] {
+			return have.n, nil
+		}
+		if again {
+			return 0, differs("%d elements of %s %s are not the %d that were written", have.n, s.family, s.box, t.sums[s.box].n)
+		}
+		// The kernel makes room while we read, perhaps: a dump can then miss elements.
+	}
+}
+
+// sumOf returns what the elements of a set or map add up to in the kernel.
+func (b *Backend) sumOf(t *table, bx box) (sum, error) {
+	elements, err := b.kernel.elements(t.family, b.opts.Table, bx)
+	seen := make(map[elementID]bool, len(elements))
+	var out sum
+	for _, el := range elements {
+		if !seen[el.id] {
+			seen[el.id] = true
+			out = out.add(t.sum(el))
+		}
+	}
+	return out, err
+}
+
+// checkSample looks up elements of some Service ports in sets and maps that are too large to be read, and
+// reports whether there are any such. It takes the ports in the random order of maps.
+func (b *Backend) checkSample(t *table) (large bool, err error) {
+	in := make(map[string]bool)
+	for name, s := range t.sums {
+		in[name] = s.n > b.checked
+		large = large || in[name]
+	}
+	if !large {
+		return false, nil
+	}
 	comp := compiler{layout: b.layout, f: t.family}
-	left := sampled
+	left := sampledElements
 	for k, s := range b.ports {
 		if left <= 0 {
-			return true, nil
+			break
 		}
 		if k.Family != t.ip {
 			continue
 		}
 		p := comp.compile(s)
-		elements := slices.Concat(p.elements, p.counted)
+		elements := slices.DeleteFunc(slices.Concat(p.elements, p.counted), func(el element) bool { return !in[el.id.box] })
 		rand.Shuffle(len(elements), func(i, j int) { elements[i], elements[j] = elements[j], elements[i] })
 		elements = elements[:min(left, len(elements))]
-		left -= len(elements)
-		if ok, err := b.checkElements(t, elements); err != nil || !ok {
-			return false, err
+		left -= max(1, len(elements))
+		if err := b.checkElements(t, elements); err != nil {
+			return true, err
 		}
 	}
 	return true, nil
 }
 
-func (b *Backend) checkElements(t *table, elements []element) (bool, error) {
+func (b *Backend) checkElements(t *table, elements []element) error {
 	for _, el := range elements {
 		have, ok, err := b.kernel.element(t.family, b.opts.Table, t.boxes[el.id.box], el.id.key)
 		if err != nil {
-			return false, fmt.Errorf("nftables: check: %w", err)
+			return err
 		}
 		if !ok || have.value != el.value {
-			return false, nil
+			return differs("an element of %s", el.id.box)
 		}
 	}
-	return true, nil
+	return nil
 }

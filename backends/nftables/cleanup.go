@@ -11,6 +11,7 @@ import (
 // Cleanup deletes the tables of both families, whatever the options say about
 // families, and forgets what they had. A table that does not exist is no error.
 func (b *Backend) Cleanup(ctx context.Context) error {
+	b.lap = lap{}
 	b.base, b.tables, b.ports = nil, nil, make(map[plan.Key]*portState)
 	b.last = Stats{}
 	var errs []error

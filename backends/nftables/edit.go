@@ -24,10 +24,11 @@ type edit struct {
 	countOrder      []elementID
 	config          []element
 	configSet       bool
+	sums            map[string]sum // what is written of each box
 }
 
 func newEdit(t *table, l *layout, now time.Time) *edit {
-	return &edit{t: t, l: l, now: now, chainAt: make(map[string]int), counts: make(map[elementID]int), needed: make(map[shared]bool)}
+	return &edit{t: t, l: l, now: now, chainAt: make(map[string]int), counts: make(map[elementID]int), needed: make(map[shared]bool), sums: make(map[string]sum)}
 }
 
 // take adds an item.
@@ -248,8 +249,15 @@ func intersect(elements, others [][]element) map[elementID]element {
 
 // writeElement leaves out the elements of boxes that go: they go with them.
 func (e *edit) writeElement(s script, v verb, el element) {
-	if b, ok := e.boxOf(el.id.box); ok {
-		s.element(v, b, el)
+	b, ok := e.boxOf(el.id.box)
+	if !ok {
+		return
+	}
+	s.element(v, b, el)
+	if v == add {
+		e.sums[b.name] = e.sums[b.name].add(e.t.sum(el))
+	} else {
+		e.sums[b.name] = e.sums[b.name].less(e.t.sum(el))
 	}
 }
 
@@ -287,8 +295,12 @@ func (e *edit) commit() {
 	for _, b := range e.boxes {
 		t.boxes[b.name] = b
 	}
+	for name, written := range e.sums {
+		t.sums[name] = t.sums[name].add(written)
+	}
 	for _, b := range e.goneBoxes {
 		delete(t.boxes, b.name)
+		delete(t.sums, b.name)
 	}
 	for _, c := range e.chains {
 		t.chains[c.name] = c.print()

@@ -55,9 +55,10 @@ func TestFullReadsOnlyAfterOthers(t *testing.T) {
 	})
 	t.Run("#65 an element that samples may miss", func(t *testing.T) {
 		w, b := start(t)
+		b.checked = 5_000
 		nft(t, "delete element ip vipkit endpoints-tcp { 10.96.0.77 . 80 . 3 }")
 		for range 100 { // until a sample has missed it
-			if ok, err := b.Check(t.Context()); ok || err != nil {
+			if ok, _ := b.Check(t.Context()); ok {
 				break
 			}
 		}

@@ -220,7 +220,7 @@ func (netlinkKernel) elements(f *family, table string, b box) ([]element, error)
 		raw = append(raw, a.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS).list()...)
 	}
 	var out []element
-	if err == nil && b.interval && len(b.key) == 1 {
+	if err == nil && b.mereRanges() {
 		out, err = f.decodeRanges(b, raw)
 	} else if err == nil {
 		out, err = f.decodeElements(b, raw)

@@ -125,6 +125,9 @@ type box struct {
 	interval bool
 }
 
+// mereRanges reports whether the key is a range and nothing else.
+func (b box) mereRanges() bool { return b.interval && len(b.key) == 1 }
+
 // boxes returns the sets and maps that every table has.
 func boxes() []box {
 	frontend, nodePort := []field{fieldAddr, fieldProto, fieldPort}, []field{fieldProto, fieldPort}

@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"hash/maphash"
 	"net/netip"
 	"time"
 
@@ -17,6 +18,34 @@ type table struct {
 	config  []element
 	counted map[netip.Addr]int   // what is there of boxClusterIPs -> how many Service ports want it
 	dying   map[string]time.Time // flushed chains -> when; they cannot always be deleted at once
+
+	// sums has what the elements of each box add up to.
+	sums map[string]sum
+	seed maphash.Seed
+}
+
+// A sum is a digest of a set of elements that an element is added to and taken from at the same
+// cost, however many there are.
+type sum struct {
+	n    int
+	hash uint64
+}
+
+func (s sum) add(o sum) sum  { return sum{s.n + o.n, s.hash + o.hash} }
+func (s sum) less(o sum) sum { return sum{s.n - o.n, s.hash - o.hash} }
+
+// sum returns the digest of one element. The comment, which no packet meets, is no part of it.
+func (t *table) sum(el element) sum {
+	k := el.id.key
+	if k.src.IsValid() {
+		k.src = k.src.Masked()
+	}
+	return sum{1, maphash.Comparable(t.seed, keyAndValue{k, el.value})}
+}
+
+type keyAndValue struct {
+	key   key
+	value value
 }
 
 // counted stands for an element that several Service ports may want: a ClusterIP. It
@@ -27,6 +56,7 @@ func newTable(f *family) *table {
 	return &table{
 		family: f, chains: make(map[string]string), boxes: make(map[string]box),
 		counted: make(map[netip.Addr]int), dying: make(map[string]time.Time),
+		sums: make(map[string]sum), seed: maphash.MakeSeed(),
 	}
 }
 

@@ -64,7 +64,7 @@ func (w *writer) write(items []*item) error {
 
 // noteCommit keeps what is verified or read so if nobody else committed.
 func (w *writer) noteCommit(before, after uint32) {
-	for _, known := range []*uint32{&w.verified, &w.read} {
+	for _, known := range []*uint32{&w.verified, &w.read, &w.lap.generation} {
 		if *known == before && after == before+1 {
 			*known = after
 		}
