@@ -78,5 +78,5 @@ func ExampleReadNode() {
 	// The pod range may come from elsewhere.
 	node.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.201.7.0/24")}
 	// Output:
-	// n1 z1 [192.0.2.10 2001:db8:1::10] [10.200.0.0/24 fd00:200::/64] 0
+	// n1 z1 [192.0.2.10 2001:db8:1::10 198.51.100.1] [10.200.0.0/24 fd00:200::/64] 0
 }

@@ -44,7 +44,9 @@ func sameNode(a, b plan.Node) bool {
 }
 
 // ReadNode returns what a Plan needs of a Node: its name, the label
-// topology.kubernetes.io/zone, the addresses of type InternalIP in their order, and the pod CIDRs.
+// topology.kubernetes.io/zone, its addresses, and the pod CIDRs. The addresses are those of type
+// InternalIP in their order, then those of type ExternalIP: the first of each family, which is
+// the primary one, is an ExternalIP only if there is no InternalIP of the family.
 // Who does not take the pod CIDRs from the Node replaces them. What cannot be
 // read is left out and reported. A nil Node gives zero values.
 func ReadNode(node *corev1.Node) (plan.Node, []plan.Problem) {
@@ -53,20 +55,28 @@ func ReadNode(node *corev1.Node) (plan.Node, []plan.Problem) {
 	}
 	n := plan.Node{Name: node.Name, Zone: node.Labels[corev1.LabelTopologyZone]}
 	var errs field.ErrorList
-	for i, a := range node.Status.Addresses {
-		if a.Type != corev1.NodeInternalIP {
-			continue
-		}
-		addr, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(a.Address))
-		if !ok {
-			path := field.NewPath("status", "addresses").Index(i).Child("address")
-			errs = append(errs, field.Invalid(path, a.Address, "must be an IP address"))
-			continue
-		}
-		n.Addresses = append(n.Addresses, addr.Unmap())
+	for _, kind := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {
+		n.Addresses, errs = readAddresses(node, kind, n.Addresses, errs)
 	}
 	n.PodCIDRs, errs = readPodCIDRs(node, errs)
 	return n, toProblems(objectName(kindNode, "", node.Name), errs)
+}
+
+// readAddresses appends the addresses of one type that are not in list yet.
+func readAddresses(node *corev1.Node, kind corev1.NodeAddressType, list []netip.Addr, errs field.ErrorList) ([]netip.Addr, field.ErrorList) {
+	for i, a := range node.Status.Addresses {
+		if a.Type != kind {
+			continue
+		}
+		addr, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(a.Address))
+		if addr = addr.Unmap(); !ok {
+			path := field.NewPath("status", "addresses").Index(i).Child("address")
+			errs = append(errs, field.Invalid(path, a.Address, "must be an IP address"))
+		} else if !slices.Contains(list, addr) {
+			list = append(list, addr)
+		}
+	}
+	return list, errs
 }
 
 // readPodCIDRs reads spec.podCIDRs, or the older spec.podCIDR if there are none.

@@ -191,7 +191,7 @@ func TestReadNode(t *testing.T) {
 		n, problems := proxy.ReadNode(zoned("z1"))
 		want := node()
 		if len(problems) > 0 || n.Name != "n1" || n.Zone != "z1" ||
-			!slices.Equal(n.Addresses, want.Addresses) || !slices.Equal(n.PodCIDRs, want.PodCIDRs) {
+			!slices.Equal(n.Addresses, append(want.Addresses, netip.MustParseAddr("198.51.100.1"))) || !slices.Equal(n.PodCIDRs, want.PodCIDRs) {
 			t.Errorf("ReadNode = %+v, %v", n, problems)
 		}
 	})
@@ -208,7 +208,7 @@ func TestReadNode(t *testing.T) {
 		o.Status.Addresses[1].Address = "192.0.2"
 		o.Spec.PodCIDRs[1] = "::ffff:10.0.0.0/104"
 		n, problems := proxy.ReadNode(o)
-		if len(n.Addresses) != 1 || len(n.PodCIDRs) != 1 || len(problems) != 2 {
+		if len(n.Addresses) != 2 || len(n.PodCIDRs) != 1 || len(problems) != 2 {
 			t.Fatalf("ReadNode = %+v, %v", n, problems)
 		}
 		if p := problems[0]; p.Object != "Node n1" || p.Field != "spec.podCIDRs[1]" {
@@ -233,6 +233,13 @@ func TestPrimaryAddress(t *testing.T) {
 		}
 		return list
 	}
+	external := func(ips ...string) []corev1.NodeAddress {
+		list := addresses(ips...)
+		for i := range list {
+			list[i].Type = corev1.NodeExternalIP
+		}
+		return list
+	}
 	tests := []struct {
 		name   string
 		object []corev1.NodeAddress
@@ -243,6 +250,10 @@ func TestPrimaryAddress(t *testing.T) {
 		{"K13 an address of the user's", addresses("10.0.0.5", "fd00::5"), "fd00::9", "10.0.0.5", "fd00::9"},
 		{"K14 the first of each family, in any order", addresses("fd00::5", "10.0.0.5", "10.0.0.6", "fd00::6"), "", "10.0.0.5", "fd00::5"},
 		{"K15 no addresses", nil, "", "", ""},
+		{"fault F01 an ExternalIP where there is no InternalIP", slices.Concat(
+			external("203.0.113.77", "2001:db8:77::1"), addresses("192.0.2.10"),
+		), "", "192.0.2.10", "2001:db8:77::1"},
+		{"fault F01 ExternalIPs only", external("203.0.113.77", "2001:db8:77::1"), "", "203.0.113.77", "2001:db8:77::1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -356,4 +367,38 @@ func TestFamilies(t *testing.T) {
 			t.Errorf("changes %v, want both families", got)
 		}
 	})
+}
+
+// What an ExternalIP is used for, on a node whose only IPv6 address is one.
+func TestExternalAddress(t *testing.T) {
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+		{Type: corev1.NodeExternalIP, Address: "2001:db8:77::1"},
+		{Type: corev1.NodeExternalIP, Address: "203.0.113.77"},
+		{Type: corev1.NodeInternalIP, Address: "192.0.2.10"},
+	}}}
+	r := newRig(t).open()
+	r.setNode(t, object)
+	web := svc("web", "fd00:96::50")
+	web.Spec.Type, web.Spec.IPFamilies = corev1.ServiceTypeLoadBalancer, []corev1.IPFamily{corev1.IPv6Protocol}
+	web.Spec.Ports[0].NodePort = 30080
+	web.Spec.LoadBalancerSourceRanges = []string{"2001:db8:77::/64"}
+	web.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "2001:db8:9::40"}}
+	r.SetService(web)
+	r.step(t)
+	p := r.Plan()
+	dial := func(from, to string) plan.Trace {
+		return p.Trace(plan.Packet{Source: netip.MustParseAddr(from), Destination: netip.MustParseAddrPort(to), Protocol: corev1.ProtocolTCP})
+	}
+	if got := r.Problems(); len(got) > 0 {
+		t.Errorf("fault F01 problems: %v", got)
+	}
+	if got := dial("2001:db8:5::4", "[2001:db8:77::1]:30080").Verdict; got != plan.Reject {
+		t.Errorf("fault F01 NodePort: %v, want reject, as there are no endpoints", got)
+	}
+	if got := dial("203.0.113.77", "192.0.2.10:80").Origin; got != plan.FromNode {
+		t.Errorf("fault F01 origin: %v, want node", got)
+	}
+	if got := dial("2001:db8:9::40", "[2001:db8:9::40]:80").Verdict; got != plan.Reject {
+		t.Errorf("fault F01 a range that has the node has its load-balancer IP: %v, want reject", got)
+	}
 }

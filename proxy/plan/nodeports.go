@@ -16,7 +16,8 @@ type NodePortSelector struct {
 	Localhost bool // 127.0.0.0/8 and ::1
 
 	// Prefixes choose the node's addresses inside them. A range of length zero
-	// is All for its family; a loopback range serves as it is. A link-local address is
+	// is All for its family. Loopback addresses are chosen by a range within them, which serves as it
+	// is, and all of them by a longer one that has 127.0.0.1 or ::1, as 0.0.0.0/1. A link-local address is
 	// chosen only by a range that lies within the link-local ones.
 	Prefixes []netip.Prefix
 }
@@ -94,9 +95,8 @@ func (c Config) nodePorts(f corev1.IPFamily) NodePortAddresses {
 		case familyOf(p.Addr()) != f:
 		case p.Bits() == 0:
 			n.Any = true
-		case localhost(f).Contains(p.Addr()) && p.Bits() >= localhost(f).Bits():
-			n.Prefixes = append(n.Prefixes, p)
 		default:
+			n.Prefixes = appendLoopback(n.Prefixes, p)
 			n.Addrs = append(n.Addrs, chosen(p, addrs)...)
 		}
 	}
@@ -107,6 +107,20 @@ func (c Config) nodePorts(f corev1.IPFamily) NodePortAddresses {
 	n.Addrs = slices.Compact(n.Addrs)
 	n.Prefixes = canonicalPrefixes(n.Prefixes)
 	return n
+}
+
+// appendLoopback adds the loopback addresses that an entry chooses: itself if it is within them,
+// all if it has the one that everybody calls localhost.
+func appendLoopback(list []netip.Prefix, p netip.Prefix) []netip.Prefix {
+	all := localhost(familyOf(p.Addr()))
+	switch {
+	case p.Bits() >= all.Bits() && all.Contains(p.Addr()):
+		return append(list, p)
+	case p.Overlaps(all):
+		return append(list, all)
+	default:
+		return list
+	}
 }
 
 // chosen lists the addresses that an entry chooses: special ones only if the

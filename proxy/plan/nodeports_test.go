@@ -60,6 +60,9 @@ func TestNodePortAddresses(t *testing.T) {
 		{name: "link-local only by name", values: "0.0.0.0/0 fe80::/10", node: []string{"169.254.7.7", "10.0.0.5", "fe80::1", "fd00::5"}, v4: anyLocal, v6: "fe80::1"},
 		{name: "a wide CIDR does not name link-local", values: "168.0.0.0/6 f000::/4", node: []string{"169.254.7.7", "fe80::1", "fd00::5"}, v4: "-", v6: "fd00::5"},
 		{name: "all and a link-local range", values: "all 169.254.0.0/16", node: []string{"169.254.7.7", "10.0.0.5"}, v4: anyLocal + " 169.254.7.7", v6: anyLocal},
+		{name: "fault F07 a CIDR that contains localhost", values: "126.0.0.0/7 ::/64", node: both, v4: "127.0.0.0/8", v6: "::1/128"},
+		{name: "fault F07 and addresses of the node", values: "0.0.0.0/1 8000::/1", node: both, v4: "10.0.0.5 127.0.0.0/8", v6: "fd00::5"},
+		{name: "fault F07 a part of loopback serves as it is", values: "127.0.0.53/32 ::/0", node: both, v4: "127.0.0.53/32", v6: anyLocal},
 		{name: "a mapped CIDR", values: "::ffff:10.0.0.0/104 ::/0", node: both, v4: "10.0.0.5", v6: anyLocal},
 	}
 	for _, tt := range tests {

@@ -34,7 +34,7 @@ type Trace struct {
 
 	// Masquerade is the flag of the action; Exempt are the endpoints on this node's
 	// own addresses to which it does not apply; Hairpin those that are the source
-	// itself, to which the packet is masqueraded in any case.
+	// itself, whatever their nodeName says, to which the packet is masqueraded in any case.
 	Masquerade bool
 	Exempt     []*endpoints.Endpoint
 	Hairpin    []*endpoints.Endpoint
@@ -138,10 +138,13 @@ func (p *Plan) nodePort(packet Packet) (*Port, *Frontend) {
 
 // exceptions lists the endpoints for which the flag Masquerade does not tell all.
 func (p *Plan) exceptions(t *Trace) (exempt, hairpin []*endpoints.Endpoint) {
+	// A client outside, where pods can be told apart, is no pod of this node, whatever its
+	// address: what it can reach itself by is masqueraded for everybody outside.
+	elsewhere := t.Origin == FromOutside && p.rules.of(t.Port.Family).detector
 	for _, e := range t.Endpoints {
 		addr := e.Addr.Addr()
 		switch {
-		case addr == t.Packet.Source:
+		case addr == t.Packet.Source && (!elsewhere || e.IsOn(p.cfg.Node.Name)):
 			hairpin = append(hairpin, e)
 		case t.Masquerade && t.Origin != FromNode && slices.Contains(p.cfg.Node.Addresses, addr):
 			exempt = append(exempt, e)

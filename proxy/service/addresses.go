@@ -140,7 +140,7 @@ func (r *reader) readSourceRanges(s *Service) {
 }
 
 // addressesFor parses text and returns the addresses of the Service in its family;
-// nil if text is no address that clients can dial or the family is not proxied.
+// nil if text is no address that clients can dial or the ClusterIP, or the family is not proxied.
 func (r *reader) addressesFor(s *Service, text string, at place) (*Addresses, netip.Addr) {
 	ip := r.parseIP(text, at)
 	if !ip.IsValid() {
@@ -150,7 +150,12 @@ func (r *reader) addressesFor(s *Service, text string, at place) (*Addresses, ne
 		r.report(field.Invalid(at.path(), text, reason))
 		return nil, ip
 	}
-	if a := s.Addresses(familyOf(ip)); a.ClusterIP.IsValid() {
+	a := s.Addresses(familyOf(ip))
+	switch {
+	case a.ClusterIP == ip:
+		// The ClusterIP owns the address, with the actions of a ClusterIP.
+		r.report(field.Invalid(at.path(), text, "is the Service's own ClusterIP: source ranges and externalTrafficPolicy do not bind it"))
+	case a.ClusterIP.IsValid():
 		return a, ip
 	}
 	return nil, ip

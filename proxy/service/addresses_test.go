@@ -34,6 +34,18 @@ func TestAddresses(t *testing.T) {
 			changes: []change{externalIPs("2.0.0.2", "1.0.0.1", "2.0.0.2", "002.0.0.2")},
 			ext4:    []string{"2.0.0.2", "1.0.0.1"},
 		},
+		{
+			name:     "fault F06 status address that is the ClusterIP",
+			changes:  []change{ingress(ip("10.96.0.50"), ip("5.6.7.8")), dualStack},
+			lb4:      []string{"5.6.7.8"},
+			problems: []string{"status.loadBalancer.ingress[0].ip"},
+		},
+		{
+			name:     "fault F06 external IP that is the ClusterIP",
+			changes:  []change{externalIPs("1.2.3.4", "10.96.0.50")},
+			ext4:     []string{"1.2.3.4"},
+			problems: []string{"spec.externalIPs[1]"},
+		},
 		{name: "A19 status address", changes: []change{ingress(ip("5.6.7.8"))}, lb4: []string{"5.6.7.8"}},
 		{name: "A20 mode Proxy", changes: []change{ingress(ipMode("5.6.7.8", proxy))}},
 		{name: "A21 mode VIP and a hostname", changes: []change{ingress(ipMode("5.6.7.8", vip), host)}, lb4: []string{"5.6.7.8"}},

@@ -72,7 +72,7 @@ func TestNode(t *testing.T) {
 		{
 			"object",
 			[]string{"-node", "a"},
-			plan.Node{Name: "a", Zone: "za", Addresses: addrs("10.0.0.5", "fd00::5", "10.0.0.6")},
+			plan.Node{Name: "a", Zone: "za", Addresses: addrs("10.0.0.5", "fd00::5", "10.0.0.6", "203.0.113.5")},
 			bogus,
 		},
 		{
@@ -84,7 +84,7 @@ func TestNode(t *testing.T) {
 		{
 			"zone can be taken away",
 			[]string{"-node", "a", "-zone", ""},
-			plan.Node{Name: "a", Addresses: addrs("10.0.0.5", "fd00::5", "10.0.0.6")},
+			plan.Node{Name: "a", Addresses: addrs("10.0.0.5", "fd00::5", "10.0.0.6", "203.0.113.5")},
 			bogus,
 		},
 		{
