@@ -1,7 +1,6 @@
 package conntrack
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -15,21 +14,24 @@ import (
 
 // Settings are sysctls of connection tracking. The zero value leaves everything as it
 // is. They hold for the whole network namespace, the size of the table for the whole
-// host, so nothing but a call of Apply sets them.
+// host, so nothing but a call of Apply sets them. Only the size is never made smaller.
 type Settings struct {
 	// MaxPerCore and MinMax give net.netfilter.nf_conntrack_max: MaxPerCore for
-	// each CPU, at least MinMax. If MaxPerCore is 0 the size is left alone. The number of
-	// hash buckets is raised to a quarter of it if it is less.
+	// each CPU, but not more than 1,048,576 entries, which take 300 MB if they are in use;
+	// and at least MinMax, whatever that is. A larger value that is there already stays: somebody
+	// chose it. The number of hash buckets is raised to a quarter of the
+	// value if it is less. If MaxPerCore is 0, neither is changed.
 	MaxPerCore, MinMax int
 
-	// CPUs is the number of CPUs, 0 for that of this machine.
+	// CPUs is the number of CPUs; 0 means those of the node that are online,
+	// whichever of them this process may use.
 	CPUs int
 
 	// How long flows are kept, in whole seconds, rounded up; 0 leaves a timeout alone.
 	TCPEstablished, TCPCloseWait, UDP, UDPStream time.Duration
 
 	// TCPBeLiberal makes packets outside the TCP window belong to their flow. If
-	// false, that is left alone.
+	// false, the sysctl is not changed.
 	TCPBeLiberal bool
 }
 
@@ -41,6 +43,10 @@ func DefaultSettings() Settings {
 const (
 	sysctlDir     = "proc/sys/net/netfilter/"
 	hashSizeParam = "sys/module/nf_conntrack/parameters/hashsize"
+	onlineCPUs    = "sys/devices/system/cpu/online"
+
+	// maxAutomatic bounds the size that follows from the number of CPUs, as kube-proxy does since 1.37.
+	maxAutomatic = 1 << 20
 )
 
 // A setting is one file and what it shall say.
@@ -63,21 +69,61 @@ func (s Settings) Apply(root string) (written []string, err error) {
 			written = append(written, fmt.Sprintf("%s=%d", filepath.Base(want.file), want.value))
 		}
 	}
-	for _, want := range s.sysctls() {
-		set(want, func(is, want int) bool { return is == want })
+	exactly := func(is, want int) bool { return is == want }
+	atLeast := func(is, want int) bool { return is >= want }
+	if size := s.max(root); size > 0 {
+		set(setting{sysctlDir + "nf_conntrack_max", size}, atLeast)
+		set(setting{hashSizeParam, size / 4}, atLeast)
 	}
-	if size := s.max(); size > 0 {
-		set(setting{hashSizeParam, size / 4}, func(is, want int) bool { return is >= want })
+	for _, want := range s.sysctls() {
+		set(want, exactly)
 	}
 	return written, errors.Join(errs...)
 }
 
 // max returns the wanted size of the table, 0 to leave it alone.
-func (s Settings) max() int {
+func (s Settings) max(root string) int {
 	if s.MaxPerCore <= 0 {
 		return 0
 	}
-	return max(s.MinMax, s.MaxPerCore*cmp.Or(s.CPUs, runtime.NumCPU()))
+	cpus := s.CPUs
+	if cpus <= 0 {
+		cpus = nodeCPUs(root)
+	}
+	automatic := maxAutomatic
+	if s.MaxPerCore < maxAutomatic/cpus {
+		automatic = s.MaxPerCore * cpus
+	}
+	return max(s.MinMax, automatic)
+}
+
+// nodeCPUs returns how many CPUs the node has. runtime.NumCPU counts those that this process
+// may run on, which is one or two for a container with CPUs of its own.
+func nodeCPUs(root string) int {
+	text, err := os.ReadFile(filepath.Join(root, onlineCPUs))
+	if err == nil {
+		if n, ok := countList(strings.TrimSpace(string(text))); ok {
+			return n
+		}
+	}
+	return runtime.NumCPU()
+}
+
+// countList counts the numbers of a list in the kernel's notation, as "0-3,8".
+func countList(list string) (n int, ok bool) {
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 16)
+		to, err2 := strconv.ParseUint(last, 10, 16)
+		if err != nil || err2 != nil || to < from {
+			return 0, false
+		}
+		n += int(to-from) + 1
+	}
+	return n, true
 }
 
 func (s Settings) sysctls() []setting {
@@ -87,7 +133,6 @@ func (s Settings) sysctls() []setting {
 			list = append(list, setting{sysctlDir + name, value})
 		}
 	}
-	add("nf_conntrack_max", s.max())
 	add("nf_conntrack_tcp_timeout_established", seconds(s.TCPEstablished))
 	add("nf_conntrack_tcp_timeout_close_wait", seconds(s.TCPCloseWait))
 	add("nf_conntrack_udp_timeout", seconds(s.UDP))

@@ -3,6 +3,7 @@ package conntrack_test
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,8 +19,11 @@ func fakeRoot(t *testing.T, values map[string]string) string {
 	root := t.TempDir()
 	for name, value := range values {
 		dir := "proc/sys/net/netfilter"
-		if name == "hashsize" {
+		switch name {
+		case "hashsize":
 			dir = "sys/module/nf_conntrack/parameters"
+		case "online":
+			dir = "sys/devices/system/cpu"
 		}
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
 			t.Fatal(err)
@@ -36,6 +40,7 @@ func TestSettings(t *testing.T) {
 		"nf_conntrack_max": "65536", "hashsize": "16384",
 		"nf_conntrack_tcp_timeout_established": "432000", "nf_conntrack_tcp_timeout_close_wait": "60",
 		"nf_conntrack_tcp_be_liberal": "0", "nf_conntrack_udp_timeout": "30", "nf_conntrack_udp_timeout_stream": "120",
+		"online": "0-3,5,8-9",
 	}
 	small := conntrack.DefaultSettings()
 	small.CPUs = 2
@@ -47,10 +52,14 @@ func TestSettings(t *testing.T) {
 	}{
 		{"nothing", conntrack.Settings{}, nil},
 		{"defaults on 2 CPUs: the minimum", small, []string{
-			"nf_conntrack_max=131072", "nf_conntrack_tcp_timeout_established=86400",
-			"nf_conntrack_tcp_timeout_close_wait=3600", "hashsize=32768",
+			"nf_conntrack_max=131072", "hashsize=32768", "nf_conntrack_tcp_timeout_established=86400",
+			"nf_conntrack_tcp_timeout_close_wait=3600",
 		}},
-		{"64 CPUs", large, []string{"nf_conntrack_max=2097152", "hashsize=524288"}},
+		{"fault F19 64 CPUs: not more than 1,048,576", large, []string{"nf_conntrack_max=1048576", "hashsize=262144"}},
+		{"a minimum above that", conntrack.Settings{MaxPerCore: 32768, MinMax: 2000000, CPUs: 64}, []string{"nf_conntrack_max=2000000", "hashsize=500000"}},
+		{"too much to be multiplied", conntrack.Settings{MaxPerCore: math.MaxInt, CPUs: 8}, []string{"nf_conntrack_max=1048576", "hashsize=262144"}},
+		{"fault F19 a larger value stays", conntrack.Settings{MaxPerCore: 1000, MinMax: 2000, CPUs: 2}, nil},
+		{"fault F19 the node's CPUs", conntrack.Settings{MaxPerCore: 32768}, []string{"nf_conntrack_max=229376", "hashsize=57344"}},
 		{"the table is left alone", conntrack.Settings{MinMax: 131072}, nil},
 		{"right already", conntrack.Settings{MaxPerCore: 1, MinMax: 65536, CPUs: 1, UDP: 30 * time.Second}, nil},
 		{"UDP and liberal", conntrack.Settings{UDP: 10500 * time.Millisecond, UDPStream: time.Minute, TCPBeLiberal: true}, []string{
