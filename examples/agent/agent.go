@@ -7,11 +7,15 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/healthcheck"
 	"github.com/vipkit/vipkit/proxy"
 )
+
+// stopLimit is less than the grace period of manifests/daemonset.yaml.
+const stopLimit = 5 * time.Second
 
 // gateNode closes the proxy until the node's own object has come.
 const gateNode = "node"
@@ -27,6 +31,7 @@ type agent struct {
 	ports   *healthcheck.Services
 	source  source
 	node    *nodeState
+	tuner   *tuner
 
 	// delivered is closed when all gates are open.
 	delivered chan struct{}
@@ -41,9 +46,9 @@ type source interface {
 
 // newAgent makes all parts and starts none.
 func newAgent(opts options, out io.Writer, logger *slog.Logger) (*agent, error) {
-	a := &agent{opts: opts, logger: logger, delivered: make(chan struct{})}
+	a := &agent{opts: opts, logger: logger, tuner: newTuner(opts.tuner, logger), delivered: make(chan struct{})}
 	var err error
-	if a.plane, err = newPlane(opts, logger); err != nil || opts.cleanup {
+	if a.plane, err = newPlane(opts, logger); err != nil || opts.cleanup || opts.initOnly {
 		return a, err
 	}
 	if a.source, err = newSource(opts, logger); err != nil {
@@ -60,7 +65,7 @@ func newAgent(opts options, out io.Writer, logger *slog.Logger) (*agent, error) 
 	if err != nil {
 		return nil, err
 	}
-	reporter := &reporter{out: out, logger: logger, plane: a.plane, metrics: a.metrics}
+	reporter := &reporter{out: out, logger: logger, plane: a.plane, metrics: a.metrics, tuner: a.tuner}
 	a.proxy, err = proxy.New(a.proxyOptions(reporter))
 	if err != nil {
 		return nil, err
@@ -166,7 +171,21 @@ func (j *jobs) do(f func(context.Context) error) {
 	}
 }
 
+// wait waits until all have ended. One that does not, such as a read from a network file system that
+// hangs, is left behind after stopLimit, since the process is about to end.
 func (j *jobs) wait() error {
-	j.wg.Wait()
-	return errors.Join(j.errs...)
+	ended := make(chan struct{})
+	go func() {
+		j.wg.Wait()
+		close(ended)
+	}()
+	var late error
+	select {
+	case <-ended:
+	case <-time.After(stopLimit):
+		late = fmt.Errorf("something did not end within %v", stopLimit)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return errors.Join(append(j.errs, late)...)
 }

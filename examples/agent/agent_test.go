@@ -14,6 +14,7 @@ import (
 func args(dir string, more ...string) []string {
 	return append([]string{
 		"-node-name", "node-1", "-source", "dir=" + dir, "-node-ip", nodeIP, "-pod-interface", "veth*", "-min-sync", "10ms",
+		"-conntrack-max-per-core", "0", // the size of the table is the host's
 	}, more...)
 }
 

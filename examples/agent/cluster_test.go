@@ -58,7 +58,7 @@ func newFakeCluster(t *testing.T, args []string, objects ...runtime.Object) *fak
 	// Rounds go to a data plane in memory.
 	p := c.agent.plane
 	p.Backend = &fakebackend.Backend{}
-	options := c.agent.proxyOptions(&reporter{out: t.Output(), logger: c.agent.logger, plane: p, metrics: c.agent.metrics})
+	options := c.agent.proxyOptions(&reporter{out: t.Output(), logger: c.agent.logger, plane: p, metrics: c.agent.metrics, tuner: newTuner(tunerFlags{}, c.agent.logger)})
 	options.Backend, options.Consumers, options.Observer.RoundEnded = p.Backend, nil, nil
 	if c.agent.proxy, err = proxy.New(options); err != nil {
 		t.Fatal(err)

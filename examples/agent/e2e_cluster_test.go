@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,7 +160,8 @@ func (c *realCluster) agentCommand(t *testing.T, node string) (command, env []st
 		}
 		env = append(env, v.Name+"="+v.Value)
 	}
-	command = append([]string{os.Args[0]}, command...)
+	// The size of the table is the host's.
+	command = slices.Concat([]string{os.Args[0]}, command, []string{"-conntrack-max-per-core=0"})
 	return contained(t, container, c.serviceAccount(t, pod.ServiceAccountName), command...), env
 }
 

@@ -33,6 +33,9 @@ type options struct {
 	once    bool
 	cleanup bool
 
+	initOnly bool
+	tuner    tunerFlags
+
 	healthzAddress, metricsAddress string
 	minSync, fullSync, check       time.Duration
 }
@@ -85,7 +88,9 @@ func parseFlags(args []string, usage io.Writer) (options, error) {
 	fs.StringVar(&o.table, "table", defaultTableName, "`name` of the nftables tables; in capitals, prefix of the iptables chains; with -ipvs behind it, of what ipvs makes")
 	fs.Func("source", "where objects come from: `dir=PATH|kubeconfig[=PATH]` (required)", o.source.set)
 	fs.BoolVar(&o.once, "once", false, "do one round when all sources have delivered, and exit")
+	fs.BoolVar(&o.initOnly, "init-only", false, "do what needs more rights than the rest, and exit: see whether the data plane works, and set the kernel as the -conntrack flags and the backend ask for")
 	fs.BoolVar(&o.cleanup, "cleanup", false, "remove everything from the data plane, and exit")
+	o.tuner.register(fs)
 	fs.StringVar(&o.healthzAddress, "healthz-address", "", "`address` to serve /healthz and /livez on; kube-proxy's is 0.0.0.0:10256 (default: nowhere)")
 	fs.StringVar(&o.metricsAddress, "metrics-address", "", "`address` to serve /metrics on; kube-proxy's is 127.0.0.1:10249 (default: nowhere)")
 	fs.DurationVar(&o.minSync, "min-sync", defaultMinSync, "least time between two rounds")
@@ -114,8 +119,8 @@ func (o *options) validate() error {
 	if _, err := newPlane(*o, nil); err != nil {
 		return fmt.Errorf("-table: %w", err)
 	}
-	if o.cleanup {
-		return nil
+	if err := o.tuner.validate(); err != nil || o.cleanup || o.initOnly {
+		return err
 	}
 	if o.name == "" {
 		return errNoName
@@ -131,6 +136,21 @@ func (o *options) validate() error {
 	}
 	if o.source.dir != "" {
 		return checkFolder(o.source.dir)
+	}
+	return checkKubeconfig(o.source.kubeconfig)
+}
+
+// checkKubeconfig refuses what could be read for ever.
+func checkKubeconfig(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		return fmt.Errorf("-source: %w", err)
 	}
 	return nil
 }

@@ -31,6 +31,9 @@ func TestUsage(t *testing.T) {
 		{"no path", append(node, "-source", "dir="), "dir=PATH"},
 		{"no folder", append(node, "-source", "dir="+filepath.Join(dir, "missing")), "missing"},
 		{"a file", append(node, "-source", "dir="+file), "not a folder"},
+		{"fault F18 a kubeconfig that is no file", append(node, "-source", "kubeconfig=/dev/zero"), "not a regular file"},
+		{"negative timeout", []string{"-init-only", "-conntrack-udp-timeout", "-1s"}, "-conntrack-udp-timeout"},
+		{"negative size", []string{"-init-only", "-conntrack-min", "-1"}, "-conntrack-min"},
 		{"negative interval", append(append(node, source...), "-min-sync", "-1s"), "-min-sync"},
 		{"full before min", append(append(node, source...), "-min-sync", "2s", "-full-sync", "1s"), "-full-sync"},
 		{"bad range", append(append(node, source...), "-pod-cidr", "10.0.0.0"), "-pod-cidr"},
@@ -56,6 +59,8 @@ func TestHelp(t *testing.T) {
 	for _, name := range []string{
 		"node", "node-name", "zone", "node-ip", "pod-cidr", "pod-interface", "nodeport-addresses", "masquerade-all", "service-cidr",
 		"deny-invalid-ranges", "backend", "source", "once", "cleanup", "healthz-address", "metrics-address", "table", "min-sync", "full-sync", "check",
+		"init-only", "conntrack-sysctls", "conntrack-max-per-core", "conntrack-min", "conntrack-tcp-timeout-established", "conntrack-tcp-timeout-close-wait",
+		"conntrack-tcp-be-liberal", "conntrack-udp-timeout", "conntrack-udp-timeout-stream",
 	} {
 		if !strings.Contains(errs.String(), "  -"+name+" ") && !strings.Contains(errs.String(), "  -"+name+"\n") {
 			t.Errorf("help has no -%s", name)

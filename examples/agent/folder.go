@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,14 +41,18 @@ type folder struct {
 	files   map[string]*file
 	current snapshot // what was delivered
 	ready   bool     // everything was delivered once
+	changed bool     // there is something to deliver
 	err     string   // the folder's last error, told once
 }
 
 // A file is one manifest and what was read from it.
 type file struct {
 	objects *manifests.Objects // nil if it could never be read
+	sum     [sha256.Size]byte  // of the content that objects come from
 	seen    stamp              // when it was read
 	unread  time.Time          // since when it differs from that, zero if it does not
+	last    stamp              // at the last look
+	since   time.Time          // since when it has been that
 	missing bool               // the last look found a name without a file
 	err     string             // why it could not be read, told once
 }
@@ -84,11 +89,11 @@ func (f *folder) look(now time.Time, to *feed) error {
 	if f.tell(err); err != nil {
 		return f.strictly(err)
 	}
-	changed := f.forget(names)
+	f.changed = f.forget(names) || f.changed
 	var errs []error
 	for _, name := range names {
 		ok, err := f.visit(name, now)
-		changed = changed || ok
+		f.changed = f.changed || ok
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -96,10 +101,11 @@ func (f *folder) look(now time.Time, to *feed) error {
 	if err := f.strictly(errors.Join(errs...)); err != nil {
 		return err
 	}
-	if !f.complete() || f.ready && !changed {
+	if !f.complete() || f.ready && !f.changed {
 		return nil
 	}
 	f.deliver(to)
+	f.changed = false
 	return nil
 }
 
@@ -163,23 +169,38 @@ func (f *folder) visit(name string, now time.Time) (changed bool, err error) {
 	if known.unread.IsZero() {
 		known.unread = now
 	}
-	fresh := now.Sub(info.ModTime()) < settleTime
-	if fresh && now.Sub(known.unread) < settleLimit {
+	settled := known.settled(is, info.ModTime(), now)
+	if !settled && now.Sub(known.unread) < settleLimit {
 		return false, nil
 	}
-	data, err := os.ReadFile(name)
+	data, err := manifests.ReadFile(name)
 	if err != nil {
 		return false, f.broken(known, err)
 	}
 	known.seen, known.unread = is, time.Time{}
-	if fresh {
+	if !settled {
 		known.seen = stamp{} // it may change again without a new stamp
 	}
 	return f.parse(name, data, known)
 }
 
-// parse takes the content of a file.
+// settled notes the stamp that a look found and reports whether the file has not been written for
+// settleTime: by its time or, since that may be in the future (another clock, or one that
+// was set back), by the looks.
+func (k *file) settled(is stamp, written, now time.Time) bool {
+	if is != k.last {
+		k.last, k.since = is, now
+	}
+	return now.Sub(written) >= settleTime || now.Sub(k.since) >= settleTime
+}
+
+// parse takes the content of a file, unless it is what the objects come from.
 func (f *folder) parse(name string, data []byte, known *file) (changed bool, err error) {
+	sum := sha256.Sum256(data)
+	if known.objects != nil && sum == known.sum {
+		known.err = ""
+		return false, nil
+	}
 	objects, notes, err := manifests.Parse(name, data)
 	if err != nil {
 		return false, f.broken(known, err)
@@ -187,7 +208,7 @@ func (f *folder) parse(name string, data []byte, known *file) (changed bool, err
 	for _, note := range notes {
 		f.logger.Info(note)
 	}
-	known.objects, known.err = objects, ""
+	known.objects, known.sum, known.err = objects, sum, ""
 	return true, nil
 }
 
@@ -200,11 +221,12 @@ func (f *folder) broken(known *file, err error) error {
 	return err
 }
 
-// complete reports whether every file was read once. Before, nothing must be
-// delivered: what a broken file holds would be taken for deleted.
+// complete reports whether nothing has to be waited for. At first every file must have been read,
+// as what a broken one holds would be taken for deleted. Later a file that comes is waited for until it
+// was tried: it may have the objects of one that went, but if it is broken, the others count.
 func (f *folder) complete() bool {
 	for _, known := range f.files {
-		if known.objects == nil {
+		if known.objects == nil && !(f.ready && known.err != "") {
 			return false
 		}
 	}
@@ -215,7 +237,9 @@ func (f *folder) complete() bool {
 func (f *folder) deliver(to *feed) {
 	lists := make([]*manifests.Objects, 0, len(f.files))
 	for _, name := range slices.Sorted(maps.Keys(f.files)) {
-		lists = append(lists, f.files[name].objects)
+		if o := f.files[name].objects; o != nil {
+			lists = append(lists, o)
+		}
 	}
 	next := newSnapshot(manifests.Merge(lists...))
 	next.since(f.current, to)

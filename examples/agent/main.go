@@ -80,6 +80,8 @@ func act(ctx context.Context, opts options, out io.Writer, logger *slog.Logger) 
 			logger.Info("cleaned up", "backend", a.plane.name)
 		}
 		return err
+	case opts.initOnly:
+		return a.initOnly(ctx)
 	case opts.once:
 		return a.once(ctx)
 	default:

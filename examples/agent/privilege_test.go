@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +61,20 @@ exec "$@"`
 		"unshare", "--mount", "--propagation", "private", "bash", "-c", mounts, "mounts", account,
 		"setpriv", "--bounding-set", caps, "--inh-caps", caps, "--no-new-privs",
 	}, command...)
+}
+
+// TestInitContainer checks that what has all rights does nothing but to set the kernel, as the agent
+// that comes after it would.
+func TestInitContainer(t *testing.T) {
+	pod := daemonSet(t).Spec.Template.Spec
+	first, err := parseFlags(pod.InitContainers[0].Args, io.Discard)
+	if err != nil || !first.initOnly {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	then, err := parseFlags(pod.Containers[0].Args, io.Discard)
+	if err != nil || then.tuner != first.tuner || then.backend != first.backend {
+		t.Errorf("first %+v, then %+v, %v", first, then, err)
+	}
 }
 
 // TestLeastPrivilege runs the agent with what the manifest gives it, and with less.

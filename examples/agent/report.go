@@ -25,6 +25,7 @@ type reporter struct {
 	logger  *slog.Logger
 	plane   plane
 	metrics *metrics
+	tuner   *tuner
 	plan    func() *plan.Plan
 
 	warned bool // the backend's warnings were told
@@ -71,6 +72,7 @@ func (r *reporter) logRound(round proxy.Round) {
 		r.logger.Info("round succeeded again", "reason", round.Reason)
 	}
 	r.failed = round.Err != nil
+	r.tuner.roundEnded(!r.failed)
 	if r.warned || r.failed {
 		return
 	}

@@ -8,7 +8,9 @@
 // would fill in and that matter to a proxy are set (see [Parse]).
 //
 // It is no general loader: nothing is validated, and no object is written.
-// [Load] reads everything at once; [Files] and [Parse] are its parts, for a program
+// Only regular files are read, of at most [MaxSize] bytes.
+//
+// [Load] reads everything at once; [Files], [ReadFile] and [Parse] are its parts, for a program
 // that watches single files, and [Merge] puts their results together.
 //
 // The package is internal to the examples. A module of its own below

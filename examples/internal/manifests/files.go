@@ -1,12 +1,16 @@
 package manifests
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // Stdin is the path that stands for standard input.
@@ -53,11 +57,80 @@ func isFolder(name string) bool {
 
 func read(name string, stdin io.Reader) ([]byte, error) {
 	if name != Stdin {
-		return os.ReadFile(name)
+		return ReadFile(name)
 	}
-	data, err := io.ReadAll(stdin)
+	data, err := readAll(stdin)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", Stdin, err)
+	}
+	return data, nil
+}
+
+// MaxSize is how many bytes a file may have: some 80,000 objects.
+const MaxSize = 128 << 20
+
+// readTimeout bounds the reading of a file that is regular by name only: some of
+// the kernel's wait for something to tell.
+const readTimeout = 10 * time.Second
+
+var (
+	// ErrNotRegular is a pipe, a device, a socket or a folder, which could be read for ever.
+	ErrNotRegular = errors.New("not a regular file")
+
+	// ErrTooLarge is a file of more than MaxSize bytes.
+	ErrTooLarge = fmt.Errorf("more than %d bytes", MaxSize)
+)
+
+// ReadFile reads a file like os.ReadFile, and follows links. It refuses what is not a regular file and
+// what is too large, so that it neither waits nor fills the memory. Errors name the file.
+func ReadFile(name string) ([]byte, error) {
+	// A device may do something when it is opened, so ask before.
+	info, err := os.Stat(name)
+	if err == nil {
+		err = check(name, info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// If the name has become a pipe since, do not wait for somebody who writes to it.
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	if info, err = file.Stat(); err == nil {
+		err = check(name, info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = file.SetReadDeadline(time.Now().Add(readTimeout)) // an error: it never waits
+	data, err := readAll(file)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return data, nil
+}
+
+func check(name string, info fs.FileInfo) error {
+	switch {
+	case !info.Mode().IsRegular():
+		return &fs.PathError{Op: "read", Path: name, Err: ErrNotRegular}
+	case info.Size() > MaxSize:
+		return &fs.PathError{Op: "read", Path: name, Err: ErrTooLarge}
+	default:
+		return nil
+	}
+}
+
+// readAll reads at most MaxSize bytes.
+func readAll(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
+	if err == nil && len(data) > MaxSize {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return nil, err
 	}
 	return data, nil
 }
