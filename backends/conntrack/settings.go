@@ -45,7 +45,7 @@ const (
 	hashSizeParam = "sys/module/nf_conntrack/parameters/hashsize"
 	onlineCPUs    = "sys/devices/system/cpu/online"
 
-	// maxAutomatic bounds the size that follows from the number of CPUs, as kube-proxy does since 1.37.
+	// maxAutomatic bounds the size that follows from the number of CPUs, as kube-proxy 1.37 does.
 	maxAutomatic = 1 << 20
 )
 

@@ -15,7 +15,7 @@ import (
 )
 
 // stopLimit is less than the grace period of manifests/daemonset.yaml.
-const stopLimit = 5 * time.Second
+const stopLimit = 8 * time.Second
 
 // gateNode closes the proxy until the node's own object has come.
 const gateNode = "node"
