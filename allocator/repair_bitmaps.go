@@ -40,8 +40,12 @@ func (r PortRepair) Findings() ([]Finding[uint16], Suspects[uint16]) {
 
 // listedPorts returns the numbers that svc lists: one for all protocols that
 // share it, and another one for each repetition of number and protocol. The
-// health-check node port counts as TCP.
+// health-check node port counts as TCP. An ExternalName may have numbers, but gets
+// none.
 func listedPorts(svc *corev1.Service) []listing[uint16] {
+	if svc.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
 	var out []listing[uint16]
 	numbers, seen := map[int32]bool{}, map[portUse]bool{}
 	add := func(use portUse, path string) {

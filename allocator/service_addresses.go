@@ -12,9 +12,7 @@ import (
 // planAddresses plans the ClusterIPs of the new object, whose families are set.
 func (p *planner) planAddresses() {
 	if !needsAddress(p.after) {
-		if len(p.after.Spec.ClusterIPs) > 0 || p.after.Spec.ClusterIP != "" {
-			p.fail(field.Forbidden(specPath().Child("clusterIPs"), "an ExternalName Service has no address"))
-		}
+		p.refuseAddresses()
 		if p.before != nil {
 			p.releaseAddresses(0)
 		}
@@ -33,6 +31,23 @@ func (p *planner) planAddresses() {
 	}
 	if p.before != nil {
 		p.releaseAddresses(len(p.after.Spec.IPFamilies))
+	}
+}
+
+// refuseAddresses refuses what an ExternalName cannot have.
+func (p *planner) refuseAddresses() {
+	spec := &p.after.Spec
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"clusterIPs", len(spec.ClusterIPs) > 0 || spec.ClusterIP != ""},
+		{"ipFamilies", len(spec.IPFamilies) > 0},
+		{"ipFamilyPolicy", spec.IPFamilyPolicy != nil},
+	} {
+		if f.set {
+			p.fail(field.Forbidden(specPath().Child(f.name), "not with type ExternalName"))
+		}
 	}
 }
 
@@ -57,6 +72,9 @@ func (p *planner) checkAddresses() {
 		if i < len(spec.ClusterIPs) && !sameAddress(old, spec.ClusterIPs[i]) {
 			p.fail(field.Invalid(ips.Index(i), spec.ClusterIPs[i], "cannot be changed"))
 		}
+	}
+	if isHeadless(p.before) && isHeadless(p.after) {
+		return // it has no address that its families would have to fit
 	}
 	for i, old := range p.before.Spec.IPFamilies {
 		if i < len(spec.IPFamilies) && spec.IPFamilies[i] != old {

@@ -87,10 +87,16 @@ func (p *planner) downgrade() {
 	}
 }
 
-// checkFamilies checks the lists for themselves.
+// checkFamilies checks policy and lists for themselves. The policy is set.
 func (p *planner) checkFamilies() {
 	spec := &p.after.Spec
 	families, ips := specPath().Child("ipFamilies"), specPath().Child("clusterIPs")
+	policies := []corev1.IPFamilyPolicy{
+		corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack,
+	}
+	if !slices.Contains(policies, *spec.IPFamilyPolicy) {
+		p.fail(field.NotSupported(specPath().Child("ipFamilyPolicy"), *spec.IPFamilyPolicy, policies))
+	}
 	most := 2
 	if p.singleStack() {
 		most = 1

@@ -53,11 +53,14 @@ func shortFamilies(svc *corev1.Service) string {
 // An edit changes a Service.
 type edit func(*corev1.Service)
 
-// service returns the Service ns1/web of type ClusterIP with edits.
+// service returns the Service ns1/web of type ClusterIP and port 80 with edits.
 func service(edits ...edit) *corev1.Service {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: "web"},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": "web"}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": "web"},
+			Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}},
+		},
 	}
 	return with(svc, edits...)
 }
@@ -102,13 +105,15 @@ func localPolicy(s *corev1.Service) {
 	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// withPorts reads "53/TCP=30053", "53/UDP", or "dns:53/UDP" with a name.
+// withPorts reads "53/TCP=30053", "53/UDP", or "dns:53/UDP" with a name. Where
+// there are several, each has one: by default its number and protocol.
 func withPorts(texts ...string) edit {
 	return func(s *corev1.Service) {
 		s.Spec.Ports = nil
 		for _, text := range texts {
 			var sp corev1.ServicePort
-			if name, rest, ok := strings.Cut(text, ":"); ok {
+			name, rest, ok := strings.Cut(text, ":")
+			if ok {
 				sp.Name, text = name, rest
 			}
 			use, number, _ := strings.Cut(text, "=")
@@ -116,6 +121,9 @@ func withPorts(texts ...string) edit {
 			port, protocol, _ := strings.Cut(use, "/")
 			_, _ = fmt.Sscan(port, &sp.Port)
 			sp.Protocol = corev1.Protocol(protocol)
+			if !ok && len(texts) > 1 {
+				sp.Name = strings.ToLower(port + "-" + protocol)
+			}
 			s.Spec.Ports = append(s.Spec.Ports, sp)
 		}
 	}

@@ -42,15 +42,16 @@ func (d *dice) request(stored *corev1.Service) *corev1.Service {
 		choose(d, edit(func(*corev1.Service) {}), healthPort(0), healthPort(30007)),
 	}
 	var ports []string
-	for range d.roll(5) {
-		ports = append(ports, choose(d, "a", "b", "c", "d")+":"+choose(d, "53", "80")+"/"+choose(d, "TCP", "UDP", "SCTP")+choose(d, "", "", "=30007", "=30008", "=30090"))
+	name := d.roll(4)
+	for i := range 1 + d.roll(4) {
+		ports = append(ports, string(rune('a'+(name+i)%4))+":"+choose(d, "53", "80")+"/"+choose(d, "TCP", "UDP", "SCTP")+choose(d, "", "", "=30007", "=30008", "=30090"))
 	}
 	return with(base, append(edits, withPorts(ports...))...)
 }
 
 // valuesOf returns what a stored Service must hold, in the form of cluster.state.
 func valuesOf(svc *corev1.Service) string {
-	if svc == nil {
+	if svc == nil || svc.Spec.Type == typeExternalName { // whose numbers are nobody's
 		return ""
 	}
 	var out []string

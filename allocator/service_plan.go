@@ -1,7 +1,9 @@
 package allocator
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,7 +19,9 @@ type ClusterConfig struct {
 	// differs between create and update. On create, two entries with different
 	// port numbers may not ask for the same node port, even with different
 	// protocols. On update, entries without a node port get one each, even if
-	// they differ in the protocol only. See [Plan] for the default.
+	// they differ in the protocol only; a node port is carried over by the name of
+	// the port only, and never if another entry asks for the number. See [Plan] for
+	// the default.
 	UpstreamNodePorts bool
 }
 
@@ -79,8 +83,10 @@ type ServicePlan struct {
 // pool, and changes neither object. before must be as it is stored, after as the
 // user sent it, with the defaults of the API.
 //
-// The errors are those that API validation has for addresses, families and
-// ports; other fields are not looked at. There is no plan if there is an error.
+// The errors are those that API validation has for the type, addresses, families,
+// and for name, number, protocol and node port of the ports; other fields are not
+// looked at. A type or protocol that is empty gets the default of the API. There is
+// no plan if there is an error, and a deletion has none.
 //
 // Values that the user left out on update are carried over from before: node
 // ports by the name of the port, else by its number and protocol. Fields that no
@@ -109,10 +115,12 @@ func Plan(before, after *corev1.Service, cluster ClusterConfig) (*ServicePlan, f
 		return p.plan, nil
 	}
 	p.after = after.DeepCopy()
+	p.defaultSent()
 	if before == nil {
 		p.plan.Owner = ServiceOwner(after)
 	}
 	p.plan.Service = p.after
+	p.checkType()
 	p.prepare()
 	p.planFamilies()
 	if len(p.errs) == 0 { // addresses follow the families
@@ -164,6 +172,24 @@ func (p *planner) orderClaims() {
 		}
 	}
 	p.plan.Claims = append(explicit, automatic...)
+}
+
+// defaultSent fills in the defaults of the API that the other steps need.
+func (p *planner) defaultSent() {
+	spec := &p.after.Spec
+	spec.Type = cmp.Or(spec.Type, corev1.ServiceTypeClusterIP)
+	for i := range spec.Ports {
+		spec.Ports[i].Protocol = cmp.Or(spec.Ports[i].Protocol, corev1.ProtocolTCP)
+	}
+}
+
+func (p *planner) checkType() {
+	known := []corev1.ServiceType{
+		corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort,
+	}
+	if !slices.Contains(known, p.after.Spec.Type) {
+		p.fail(field.NotSupported(specPath().Child("type"), p.after.Spec.Type, known))
+	}
 }
 
 func specPath() *field.Path { return field.NewPath("spec") }

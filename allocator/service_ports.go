@@ -50,6 +50,7 @@ func validPort(number int32) bool { return 0 < number && number <= math.MaxUint1
 
 // planPorts plans node ports and the health-check node port.
 func (p *planner) planPorts() {
+	p.checkEntries()
 	p.checkNodePorts()
 	p.checkHealthPort()
 	if len(p.errs) > 0 {
@@ -82,54 +83,6 @@ func (p *planner) planPorts() {
 }
 
 func (v Value) samePort(other Value) bool { return v.Port == other.Port }
-
-// checkNodePorts checks the numbers that are given.
-func (p *planner) checkNodePorts() {
-	seen := map[portUse]bool{}
-	owner := map[int32]int32{} // the port number that first gave a node port
-	for i, sp := range p.after.Spec.Ports {
-		path := specPath().Child("ports").Index(i).Child("nodePort")
-		use := portUse{sp.NodePort, sp.Protocol}
-		first, given := owner[sp.NodePort]
-		switch {
-		case sp.NodePort == 0:
-			continue
-		case !canHaveNodePorts(p.after):
-			p.fail(field.Forbidden(path, "not with type "+string(p.after.Spec.Type)))
-		case !validPort(sp.NodePort):
-			p.fail(field.Invalid(path, sp.NodePort, "not a port number"))
-		case seen[use]:
-			p.fail(field.Duplicate(path, sp.NodePort))
-		case p.upstreamCreate() && given && first != sp.Port:
-			p.fail(field.Invalid(path, sp.NodePort, ErrTaken.Error()))
-		}
-		seen[use] = true
-		if !given {
-			owner[sp.NodePort] = sp.Port
-		}
-	}
-}
-
-func (p *planner) upstreamCreate() bool { return p.cluster.UpstreamNodePorts && p.before == nil }
-
-func (p *planner) upstreamUpdate() bool { return p.cluster.UpstreamNodePorts && p.before != nil }
-
-// checkHealthPort checks the health-check node port that is given or carried over.
-func (p *planner) checkHealthPort() {
-	number, path := p.after.Spec.HealthCheckNodePort, specPath().Child("healthCheckNodePort")
-	isNodePort := func(sp corev1.ServicePort) bool { return sp.NodePort == number }
-	switch {
-	case number == 0:
-	case !needsHealthPort(p.after):
-		p.fail(field.Forbidden(path, "only with type LoadBalancer and externalTrafficPolicy Local"))
-	case !validPort(number):
-		p.fail(field.Invalid(path, number, "not a port number"))
-	case p.before != nil && needsHealthPort(p.before) && number != p.before.Spec.HealthCheckNodePort:
-		p.fail(field.Invalid(path, number, "cannot be changed"))
-	case slices.ContainsFunc(p.after.Spec.Ports, isNodePort):
-		p.fail(field.Duplicate(path, number))
-	}
-}
 
 // shareNodePorts gives entries without node port the one of an entry with the
 // same port number and another protocol.

@@ -98,7 +98,11 @@ func (p *planner) normalizeAddresses() {
 // carryOverPorts copies node ports that the user left out, in so far as no other
 // entry uses them for the same protocol, and the health-check node port.
 func (p *planner) carryOverPorts() {
-	if getsNodePorts(p.before) && getsNodePorts(p.after) {
+	switch {
+	case !getsNodePorts(p.before), !getsNodePorts(p.after):
+	case p.cluster.UpstreamNodePorts:
+		p.carryOverByName()
+	default:
 		p.carryOverNodePorts()
 	}
 	if needsHealthPort(p.before) && needsHealthPort(p.after) && p.after.Spec.HealthCheckNodePort == 0 {
@@ -119,6 +123,25 @@ func (p *planner) carryOverNodePorts() {
 		}
 		ports[i].NodePort = old.NodePort
 		used[portUse{old.NodePort, ports[i].Protocol}] = true
+	}
+}
+
+// carryOverByName copies node ports as API servers do: to the entry of the same
+// name, unless an entry asks for the number, of whatever protocol.
+func (p *planner) carryOverByName() {
+	ports := p.after.Spec.Ports
+	asked := map[int32]bool{}
+	for _, sp := range ports {
+		asked[sp.NodePort] = true
+	}
+	former := map[string]int32{}
+	for _, sp := range p.before.Spec.Ports {
+		former[sp.Name] = sp.NodePort
+	}
+	for i := range ports {
+		if number := former[ports[i].Name]; ports[i].NodePort == 0 && !asked[number] {
+			ports[i].NodePort = number
+		}
 	}
 }
 

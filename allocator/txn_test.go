@@ -53,7 +53,7 @@ func TestFailureMapping(t *testing.T) {
 		{"node port, explicit", service(ofType(typeNodePort), withPorts("80/TCP", "81/TCP=30081")), func(c *cluster) { _ = c.ports.Claim(30081, owner("db")) }, "spec.ports[1].nodePort", false, allocator.ErrTaken},
 		{"node port, out of range", service(ofType(typeNodePort), withPorts("80/TCP=80")), nil, "spec.ports[0].nodePort", false, allocator.ErrOutOfRange},
 		{"node port, dynamic", service(ofType(typeNodePort), withPorts("80/TCP")), func(c *cluster) { c.services.Ports = nil }, "spec.ports[0].nodePort", true, allocator.ErrNoRange},
-		{"health port, dynamic", service(ofType(typeLoadBalancer), localPolicy), func(c *cluster) { c.services.Ports = nil }, "spec.healthCheckNodePort", true, allocator.ErrNoRange},
+		{"health port, dynamic", service(ofType(typeLoadBalancer), localPolicy, autoNodePorts(false)), func(c *cluster) { c.services.Ports = nil }, "spec.healthCheckNodePort", true, allocator.ErrNoRange},
 	}
 	for _, tt := range tests {
 		t.Run("4.4 "+tt.name, func(t *testing.T) {
