@@ -23,14 +23,15 @@ type Options struct {
 	Now func() time.Time
 
 	// Rand returns a number in [0, n); n is at least 1, and results out of range
-	// are taken modulo n. It is called with the lock of the pool held. The
-	// default is [rand.Uint64N] of math/rand/v2, which is seeded by the
+	// are taken modulo n. It is called with the lock of the pool held, as Now is,
+	// so neither may call back. The default is [rand.Uint64N] of math/rand/v2, which is seeded by the
 	// operating system: processes that share a store do not collide in step.
 	Rand func(n uint64) uint64
 
 	// Observe, if not nil, hears of each claim, reservation and pick after it is
 	// done: how it was asked for, and the error if any. It is called without
-	// locks, on the goroutine of the caller. Gauges should read Stats instead.
+	// locks, on the goroutine of the caller. Gauges should read Stats instead. If
+	// it panics, what was done stays done.
 	Observe func(scope Band, err error)
 }
 
@@ -277,8 +278,11 @@ func (b *book) exclude(n uint64) (Owner, error) {
 	return Owner{}, nil
 }
 
-// counts returns the counts of a band.
+// counts returns the counts of a band, none if there is no such band.
 func (b *book) counts(band Band) Stats {
+	if band > Dynamic {
+		return Stats{}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.expire()
@@ -287,8 +291,11 @@ func (b *book) counts(band Band) Stats {
 
 // bounds returns the first number of a band and the one after its last.
 func (b *book) bounds(band Band) (from, to uint64) {
-	if band == Static {
+	switch band {
+	case Static:
 		return 0, b.offset
+	case Dynamic:
+		return b.offset, b.size
 	}
-	return b.offset, b.size
+	return 0, 0
 }

@@ -27,22 +27,10 @@ type ServiceCreator interface {
 // DiscoverServiceRanges returns the ranges from which a cluster takes ClusterIPs,
 // sorted and without duplicates: those of its ServiceCIDRs, or, if it has none or
 // they cannot be listed, those that it names when it refuses a Service with an
-// address that no Service has. That Service is a dry run; prober may be nil to do
-// without. The error says why there is no answer.
+// address that no Service has. That Service is a dry run; lister or prober may be
+// nil to do without. The error says why there is no answer.
 func DiscoverServiceRanges(ctx context.Context, lister ServiceCIDRLister, prober ServiceCreator) ([]netip.Prefix, error) {
-	list, err := lister.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		err = &Error{Op: "discover", Value: "ServiceCIDRs", Err: err}
-	}
-	var found []netip.Prefix
-	if err == nil {
-		for i := range list.Items {
-			o, _ := newCIDRObject(&list.Items[i])
-			for _, r := range o.ranges {
-				found = append(found, r.prefix)
-			}
-		}
-	}
+	found, err := listRanges(ctx, lister)
 	if len(found) == 0 && prober != nil {
 		for _, unused := range []string{"192.0.2.1", "2001:db8::1"} { // documentation addresses
 			found = append(found, probe(ctx, prober, unused)...)
@@ -53,6 +41,28 @@ func DiscoverServiceRanges(ctx context.Context, lister ServiceCIDRLister, prober
 	}
 	slices.SortFunc(found, comparePrefixes)
 	return slices.Compact(found), nil
+}
+
+// listRanges returns the ranges of the ServiceCIDRs.
+func listRanges(ctx context.Context, lister ServiceCIDRLister) ([]netip.Prefix, error) {
+	if lister == nil {
+		return nil, nil
+	}
+	list, err := lister.List(ctx, metav1.ListOptions{})
+	if err == nil && list == nil {
+		err = errNoAnswer
+	}
+	if err != nil {
+		return nil, &Error{Op: "discover", Value: "ServiceCIDRs", Err: err}
+	}
+	var found []netip.Prefix
+	for i := range list.Items {
+		o, _ := newCIDRObject(&list.Items[i])
+		for _, r := range o.ranges {
+			found = append(found, r.prefix)
+		}
+	}
+	return found, nil
 }
 
 // probe asks for a Service with an unusable address and reads the refusal.

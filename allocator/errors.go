@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -72,7 +73,7 @@ type Error struct {
 // Error returns the text, which starts with "allocator: ".
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString("allocator: " + e.Op + " " + e.Value + ": " + e.Err.Error())
+	fmt.Fprintf(&b, "allocator: %s %s: %v", e.Op, e.Value, e.Err)
 	if e.Owner != (Owner{}) {
 		b.WriteString(" by " + e.Owner.String())
 	}

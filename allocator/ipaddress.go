@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -25,8 +26,17 @@ type IPAddressClient interface {
 }
 
 // NewIPAddressStore returns a [Store] of IPAddress objects as API servers use
-// them. They know their owner by namespace and name only, not by UID.
-func NewIPAddressStore(client IPAddressClient) Store { return ipAddresses{client} }
+// them. They know their owner by namespace and name only, not by UID. Without a
+// client, all calls of the Store are errors.
+func NewIPAddressStore(client IPAddressClient) Store {
+	if client == nil {
+		return noStore{}
+	}
+	return ipAddresses{client}
+}
+
+// errNoAnswer is what a client says that returns neither object nor error.
+var errNoAnswer = errors.New("the client returned neither an answer nor an error")
 
 type ipAddresses struct{ client IPAddressClient }
 
@@ -47,6 +57,9 @@ func (s ipAddresses) Delete(ctx context.Context, addr netip.Addr, owner Owner) e
 		return nil
 	case err != nil:
 		return err
+	}
+	if obj == nil {
+		return errNoAnswer
 	}
 	if holder := parent(obj); !holder.Same(owner) {
 		return &Error{Op: "delete", Value: addr.String(), Owner: holder, Err: ErrNotOwner}
@@ -77,6 +90,9 @@ func (s ipAddresses) List(ctx context.Context) ([]Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	if list == nil {
+		return nil, errNoAnswer
+	}
 	records := make([]Record, 0, len(list.Items))
 	for i := range list.Items {
 		if r, err := NewRecord(&list.Items[i]); err == nil {
@@ -103,8 +119,11 @@ func NewIPAddress(addr netip.Addr, owner Owner) *networkingv1.IPAddress {
 }
 
 // NewRecord reads an IPAddress object, for [MultiCIDR.Observe] and for repair. Its
-// error says that the name is not an address in canonical form.
+// error says that obj is nil or its name not an address in canonical form.
 func NewRecord(obj *networkingv1.IPAddress) (Record, error) {
+	if obj == nil {
+		return Record{}, errNoAnswer
+	}
 	addr, err := netip.ParseAddr(obj.Name)
 	if err != nil || addr.String() != obj.Name || addr.Zone() != "" || addr.Is4In6() {
 		return Record{}, fmt.Errorf("allocator: read IPAddress %q: the name is not a canonical address", obj.Name)

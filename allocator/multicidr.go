@@ -37,7 +37,8 @@ type MultiCIDR struct {
 }
 
 // NewMultiCIDR returns a MultiCIDR without any range, which knows no address in
-// use: call [MultiCIDR.Refresh] once the ranges are set.
+// use: call [MultiCIDR.Refresh] once the ranges are set. Without a store, all that
+// needs one is an error.
 func NewMultiCIDR(store Store, opts Options) *MultiCIDR {
 	if opts.Rand == nil {
 		opts.Rand = rand.Uint64N
@@ -46,7 +47,7 @@ func NewMultiCIDR(store Store, opts Options) *MultiCIDR {
 		opts.Now = time.Now
 	}
 	return &MultiCIDR{
-		store:   store,
+		store:   orNone(store),
 		opts:    opts,
 		objects: map[string]cidrObject{},
 		families: map[corev1.IPFamily]*family{
@@ -58,12 +59,16 @@ func NewMultiCIDR(store Store, opts Options) *MultiCIDR {
 
 // SetServiceCIDR takes the current version of a ServiceCIDR. It reports whether
 // anything that is used has changed, and which entries cannot serve: those are
-// left out. It costs O(addresses in use) if something changed.
+// left out. An object without any that can is as one that is not there. It costs
+// O(addresses in use) if something changed.
 //
 // A ServiceCIDR that is being deleted, or whose Ready condition is there and not
 // true, is not ready.
 func (m *MultiCIDR) SetServiceCIDR(obj *networkingv1.ServiceCIDR) (bool, field.ErrorList) {
 	o, problems := newCIDRObject(obj)
+	if len(o.ranges) == 0 {
+		return obj != nil && m.DeleteServiceCIDR(obj.Name), problems
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old, ok := m.objects[obj.Name]; ok && old.equal(o) {

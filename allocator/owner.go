@@ -16,8 +16,12 @@ type Owner struct {
 	UID types.UID
 }
 
-// ServiceOwner returns svc as the owner of its addresses and ports.
+// ServiceOwner returns svc as the owner of its addresses and ports, the zero Owner
+// if svc is nil.
 func ServiceOwner(svc *corev1.Service) Owner {
+	if svc == nil {
+		return Owner{}
+	}
 	return Owner{Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID}
 }
 

@@ -94,8 +94,9 @@ type Exists func(ctx context.Context, service Owner) (bool, error)
 
 // Repair carries out findings about the entries of store, and returns the errors
 // of those that failed. Entries that somebody else was faster to make or to take
-// are no error.
+// are no error. Without a store, each finding that needs one is.
 func Repair(ctx context.Context, store Store, findings []Finding[netip.Addr], exists Exists) error {
+	store = orNone(store)
 	var errs []error
 	for _, f := range findings {
 		err := carryOut(ctx, f, exists, remedies{
@@ -156,6 +157,8 @@ func carryOut[T comparable](ctx context.Context, f Finding[T], exists Exists, do
 		return do.remove(f.Holder)
 	case Report, Wait:
 		return nil
+	default:
+		return nil // a finding of another version, or hand-made
 	}
 	if err != nil || exists == nil {
 		return err
@@ -167,8 +170,10 @@ func carryOut[T comparable](ctx context.Context, f Finding[T], exists Exists, do
 }
 
 // byAge returns the Services with the oldest first, since the older one of two
-// has the better right; then by namespace and name.
+// has the better right; then by namespace and name. It leaves out those that are
+// nil.
 func byAge(services []*corev1.Service) []*corev1.Service {
+	services = slices.DeleteFunc(slices.Clone(services), func(s *corev1.Service) bool { return s == nil })
 	return slices.SortedFunc(slices.Values(services), func(a, b *corev1.Service) int {
 		return cmp.Or(
 			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),

@@ -54,13 +54,14 @@ func (r AddressRepair) Findings() []Finding[netip.Addr] {
 			d.ranges = append(d.ranges, pr)
 		}
 	}
-	for _, svc := range r.Services {
+	services := byAge(r.Services)
+	for _, svc := range services {
 		d.services[types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}] = svc
 	}
 	for _, rec := range r.Records {
 		d.records[rec.Addr] = rec
 	}
-	for _, svc := range byAge(r.Services) {
+	for _, svc := range services {
 		for i, text := range svc.Spec.ClusterIPs {
 			d.checkAddress(svc, specPath().Child("clusterIPs").Index(i).String(), text)
 		}

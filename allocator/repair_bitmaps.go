@@ -21,7 +21,8 @@ type PortRepair struct {
 	// Services are all Services, those that are being deleted included.
 	Services []*corev1.Service
 
-	// Pool is what holds the ports. It is only read.
+	// Pool is what holds the ports. It is only read. Without it there are no
+	// findings.
 	Pool *PortPool
 
 	// Suspects are those of the last pass, nil in the first one.
@@ -31,6 +32,9 @@ type PortRepair struct {
 // Findings compares Services and the pool. It changes neither. The findings about what
 // Services list come first, oldest Service first, then leaks by number.
 func (r PortRepair) Findings() ([]Finding[uint16], Suspects[uint16]) {
+	if r.Pool == nil {
+		return nil, nil
+	}
 	d := newBookDiff(&r.Pool.ledger, bookReasons{ReasonPortMissing, ReasonPortDuplicate, ReasonPortOutOfRange})
 	for _, svc := range byAge(r.Services) {
 		d.listed = append(d.listed, listedPorts(svc)...)
@@ -67,7 +71,8 @@ type BitmapRepair struct {
 	// Services are all Services, those that are being deleted included.
 	Services []*corev1.Service
 
-	// Pool is what holds the addresses of one family. It is only read.
+	// Pool is what holds the addresses of one family. It is only read. Without it
+	// there are no findings.
 	Pool *Pool
 
 	// Suspects are those of the last pass, nil in the first one.
@@ -77,6 +82,9 @@ type BitmapRepair struct {
 // Findings compares Services and the pool, as [PortRepair] does. Addresses of the
 // other family are left aside.
 func (r BitmapRepair) Findings() ([]Finding[netip.Addr], Suspects[netip.Addr]) {
+	if r.Pool == nil {
+		return nil, nil
+	}
 	d := newBookDiff(&r.Pool.ledger, bookReasons{ReasonAddressMissing, ReasonAddressDuplicate, ReasonAddressOutOfRange})
 	family := familyOf(r.Pool.ledger.kind.at(0))
 	var invalid []Finding[netip.Addr]

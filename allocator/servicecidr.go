@@ -17,6 +17,9 @@ type cidrObject struct {
 
 // newCIDRObject reads obj. An entry that cannot serve is reported and left out.
 func newCIDRObject(obj *networkingv1.ServiceCIDR) (cidrObject, field.ErrorList) {
+	if obj == nil {
+		return cidrObject{}, field.ErrorList{field.Required(field.NewPath("spec"), "there is no ServiceCIDR")}
+	}
 	o := cidrObject{terminating: obj.DeletionTimestamp != nil}
 	o.ready = !o.terminating && ready(obj.Status.Conditions)
 	var problems field.ErrorList

@@ -67,6 +67,9 @@ func (l *ledger[T]) allocation() (*corev1.RangeAllocation, error) {
 }
 
 func (l *ledger[T]) restoreAllocation(ra *corev1.RangeAllocation) error {
+	if ra == nil {
+		ra = &corev1.RangeAllocation{} // of no range
+	}
 	if ra.Range != l.text {
 		return &Error{Op: "restore", Value: ra.Range, Err: fmt.Errorf("%w: want %s", ErrMismatch, l.text)}
 	}

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 )
 
@@ -47,6 +48,22 @@ func (p *Pool) Source() Source[netip.Addr] { return poolSource{p} }
 
 // Source returns p as a Source. Its methods do not use their context.
 func (p *PortPool) Source() Source[uint16] { return portSource{p} }
+
+// A noSource stands for a source that there is not.
+type noSource[T any] struct{}
+
+func (noSource[T]) Claim(_ context.Context, value T, _ Owner) error {
+	return &Error{Op: "claim", Value: fmt.Sprint(value), Err: ErrNoRange}
+}
+
+func (noSource[T]) Pick(context.Context, Owner) (T, error) {
+	var none T
+	return none, &Error{Op: "pick", Value: "a value", Err: ErrNoRange}
+}
+
+func (noSource[T]) Release(context.Context, T, Owner) error { return nil }
+
+func (s noSource[T]) DryRun(DryRunMode) Source[T] { return s }
 
 type poolSource struct{ pool *Pool }
 

@@ -47,10 +47,30 @@ type Record struct {
 	Mislabeled bool
 }
 
-// A MemoryStore is a [Store] in memory, for one process and for tests. It needs
-// [NewMemoryStore].
+// errNoStore is the answer where a program gave no Store or client.
+var errNoStore = errors.New("no store was given")
+
+// orNone returns s, or a Store of which every call is an error if s is nil.
+func orNone(s Store) Store {
+	if s == nil {
+		return noStore{}
+	}
+	return s
+}
+
+type noStore struct{}
+
+func (noStore) Create(context.Context, netip.Addr, Owner) error { return errNoStore }
+func (noStore) Delete(context.Context, netip.Addr, Owner) error { return errNoStore }
+func (noStore) Get(context.Context, netip.Addr) (Record, bool, error) {
+	return Record{}, false, errNoStore
+}
+func (noStore) List(context.Context) ([]Record, error) { return nil, errNoStore }
+
+// A MemoryStore is a [Store] in memory, for one process and for tests. The zero
+// MemoryStore is empty and takes the time from [time.Now].
 type MemoryStore struct {
-	now func() time.Time
+	now func() time.Time // nil for time.Now
 
 	mu      sync.Mutex
 	records map[netip.Addr]Record
@@ -59,10 +79,7 @@ type MemoryStore struct {
 // NewMemoryStore returns an empty store. It takes the time of creation from now,
 // or from [time.Now] if that is nil.
 func NewMemoryStore(now func() time.Time) *MemoryStore {
-	if now == nil {
-		now = time.Now
-	}
-	return &MemoryStore{now: now, records: map[netip.Addr]Record{}}
+	return &MemoryStore{now: now}
 }
 
 // Create implements [Store].
@@ -72,7 +89,14 @@ func (s *MemoryStore) Create(_ context.Context, addr netip.Addr, owner Owner) er
 	if r, ok := s.records[addr]; ok {
 		return &Error{Op: "create", Value: addr.String(), Owner: r.Owner, Err: ErrTaken}
 	}
-	s.records[addr] = Record{Addr: addr, Owner: owner, Created: s.now()}
+	now := time.Now
+	if s.now != nil {
+		now = s.now
+	}
+	if s.records == nil {
+		s.records = map[netip.Addr]Record{}
+	}
+	s.records[addr] = Record{Addr: addr, Owner: owner, Created: now()}
 	return nil
 }
 
@@ -112,7 +136,10 @@ func (s *MemoryStore) List(context.Context) ([]Record, error) {
 // in second, for two books that must agree: make first the one with the smaller
 // range or the stricter rules. What second refuses is given back to first.
 func WithStore(first Source[netip.Addr], second Store) Source[netip.Addr] {
-	return &twoBooks{first, second}
+	if first == nil {
+		first = noSource[netip.Addr]{}
+	}
+	return &twoBooks{first, orNone(second)}
 }
 
 type twoBooks struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // Services is where the values of Services come from. It is safe for concurrent
-// use if its sources are.
+// use if its sources are. What has no source is not to be had: [ErrNoRange].
 type Services struct {
 	// Addresses has a source for each family of the cluster.
 	Addresses map[corev1.IPFamily]Source[netip.Addr]
@@ -26,8 +26,13 @@ type Services struct {
 // transaction.
 func (s *Services) DryRun(mode DryRunMode) *Services {
 	dry := &Services{Addresses: map[corev1.IPFamily]Source[netip.Addr]{}}
+	if s == nil {
+		return dry
+	}
 	for f, source := range s.Addresses {
-		dry.Addresses[f] = source.DryRun(mode)
+		if source != nil {
+			dry.Addresses[f] = source.DryRun(mode)
+		}
 	}
 	if s.Ports != nil {
 		dry.Ports = s.Ports.DryRun(mode)
@@ -61,10 +66,14 @@ func (e *ClaimError) Unwrap() error { return e.Err }
 
 // FieldError returns e in the form of API validation.
 func (e *ClaimError) FieldError() *field.Error {
-	if e.Internal {
-		return field.InternalError(e.Path, e.Err)
+	err := e.Err
+	if err == nil {
+		err = errors.New("no cause was given")
 	}
-	return field.Invalid(e.Path, e.Value, e.Err.Error())
+	if e.Internal {
+		return field.InternalError(e.Path, err)
+	}
+	return field.Invalid(e.Path, e.Value, err.Error())
 }
 
 // A Txn is a plan whose claims are made and whose releases are not. It ends with
@@ -93,6 +102,12 @@ var errNoPlan = errors.New("allocator: there is no plan")
 // panics, those before it are released again, latest first, and the error is a
 // [*ClaimError]; a value that could not be given back is joined to it.
 func (s *Services) Apply(ctx context.Context, plan *ServicePlan) (*Txn, error) {
+	if plan == nil {
+		return nil, errNoPlan
+	}
+	if s == nil {
+		s = &Services{}
+	}
 	t := &Txn{services: s, plan: plan}
 	if err := t.claimAll(ctx, plan.Claims); err != nil {
 		return nil, err
@@ -160,10 +175,13 @@ func (t *Txn) Service() *corev1.Service {
 	return svc
 }
 
-// fill writes the value into its fields.
+// fill writes the value into its fields, as far as they exist.
 func (h heldClaim) fill(svc *corev1.Service) {
 	switch h.value.Kind {
 	case ClusterIP:
+		if len(h.claim.Entries) != 1 || h.claim.Entries[0] < 0 || h.claim.Entries[0] >= len(svc.Spec.IPFamilies) {
+			return
+		}
 		i := h.claim.Entries[0]
 		for len(svc.Spec.ClusterIPs) <= i {
 			svc.Spec.ClusterIPs = append(svc.Spec.ClusterIPs, "")
@@ -174,7 +192,9 @@ func (h heldClaim) fill(svc *corev1.Service) {
 		svc.Spec.ClusterIP = svc.Spec.ClusterIPs[0]
 	case NodePort:
 		for _, i := range h.claim.Entries {
-			svc.Spec.Ports[i].NodePort = int32(h.value.Port)
+			if 0 <= i && i < len(svc.Spec.Ports) {
+				svc.Spec.Ports[i].NodePort = int32(h.value.Port)
+			}
 		}
 	case HealthCheckNodePort:
 		svc.Spec.HealthCheckNodePort = int32(h.value.Port)
