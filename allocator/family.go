@@ -113,6 +113,14 @@ func (f *family) note(addr netip.Addr, c change) {
 	}
 }
 
+// newer reports whether our claim is newer than r, because no watch has told of it
+// yet and nothing calls it into question.
+func (f *family) newer(r Record) bool {
+	k, ok := f.known[r.Addr]
+	questioned := f.ends.has(r.Addr) || len(f.removals[r.Addr]) > 0
+	return ok && k.unconfirmed() && !k.owner.Same(r.Owner) && !questioned
+}
+
 // learn notes that the store has an entry of addr.
 func (f *family) learn(addr netip.Addr, k known) {
 	f.note(addr, learned)

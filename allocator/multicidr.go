@@ -135,7 +135,7 @@ func (m *MultiCIDR) Observe(r Record) {
 	for _, c := range f.creations[r.Addr] {
 		c.shown = c.shown || c.owner.Same(r.Owner)
 	}
-	if k, ok := f.known[r.Addr]; ok && k.unconfirmed() && !k.owner.Same(r.Owner) {
+	if f.newer(r) {
 		return // the watch is still before our claim
 	}
 	f.learn(r.Addr, known{owner: r.Owner, foreign: r.Foreign, shown: true})
