@@ -14,6 +14,7 @@ import (
 // adopt reads both tables and returns what has to change so that they equal p.
 // It forgets everything that was remembered.
 func (b *Backend) adopt(p *plan.Plan) []*item {
+	old := b.ports
 	b.ports, b.left = make(map[plan.Key]*portState), make(map[plan.Key]*program)
 	b.read, _ = b.kernel.generation() // 0, which never is one, on an error
 	b.verified, b.lap.left = b.read, nil
@@ -27,7 +28,11 @@ func (b *Backend) adopt(p *plan.Plan) []*item {
 		bases = append(bases, a.base(a.read(), p))
 	}
 	for port := range p.All() {
-		if t := b.tableOf(port.Family); t != nil {
+		t := b.tableOf(port.Family)
+		if t == nil {
+			continue
+		}
+		if port = b.feasible(port, old[port.Key], p); port != nil {
 			ports = append(ports, adoptions[t].port(port))
 		}
 	}
@@ -249,13 +254,14 @@ func (a *adoption) affinitySlots(n affinityNames) *portState {
 
 func (a *adoption) slotsFrom(id elementID, first uint32) []*endpoints.Endpoint {
 	var slots []*endpoints.Endpoint
-	for id.key.n = first; ; id.key.n++ {
+	for id.key.n = first; id.key.n < first+maxPool; id.key.n++ {
 		el, ok := a.have[id]
 		if !ok {
-			return slots
+			break
 		}
 		slots = append(slots, addressOnly(el.value.dst))
 	}
+	return slots
 }
 
 // addressOnly is an endpoint of which nothing else is known.

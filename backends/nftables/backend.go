@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/internal/process"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -32,7 +33,10 @@ type Backend struct {
 	base   *plan.Plan // what the tables hold, nil if that is not known
 	ports  map[plan.Key]*portState
 	left   map[plan.Key]*program // what adoption found of ports that could not be written
-	last   Stats
+
+	beyond   map[plan.Key]error // ports of the current Sync that are beyond a limit
+	suspects map[plan.Key]bool  // ports that were refused alone and not written since
+	last     Stats
 
 	// verified is the generation of nftables at which everything in the tables was found right, in one Check
 	// or in several; read is the one at which they were read as a whole. Our own commits move both on.
@@ -43,8 +47,8 @@ type Backend struct {
 
 // A runner runs nft.
 type runner interface {
-	// run executes statements, all or nothing. It is not interrupted by ctx: a killed nft
-	// leaves open whether it committed.
+	// run executes statements, all or nothing. When ctx is done it may go on for process.Grace: a
+	// killed nft leaves open whether it committed.
 	run(ctx context.Context, text []byte) error
 
 	// check asks the kernel whether it would take the statements.
@@ -96,7 +100,10 @@ func New(opts Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{opts: opts, runner: nftProgram{path: opts.NFT}, kernel: netlinkKernel{}, ports: make(map[plan.Key]*portState), checked: checkedElements}, nil
+	return &Backend{
+		opts: opts, runner: nftProgram{opts.NFT, opts.Timeout}, kernel: netlinkKernel{},
+		ports: make(map[plan.Key]*portState), checked: checkedElements,
+	}, nil
 }
 
 // LastStats returns what the last Sync or Cleanup did.
@@ -149,6 +156,7 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	if err := b.start(ctx); err != nil {
 		return err
 	}
+	b.beyond = nil
 	items := b.items(d)
 	w := &writer{Backend: b, ctx: ctx, now: time.Now(), bad: make(map[plan.Key]error)}
 	if b.noBatches == nil {
@@ -170,11 +178,12 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	}
 	b.noteLeft(items, w.bad)
 	w.bury()
+	if len(w.bad) > 0 && b.base != nil && !b.stillKnown(ctx, items, w.bad) {
+		b.base = nil
+	}
+	maps.Copy(w.bad, b.beyond)
 	b.last.Failed = len(w.bad)
 	if len(w.bad) > 0 {
-		if b.base != nil && !b.stillKnown(ctx, items, w.bad) {
-			b.base = nil
-		}
 		return fmt.Errorf("nftables: sync: %w", &plan.PartialError{Ports: w.bad})
 	}
 	return nil
@@ -229,7 +238,9 @@ func (b *Backend) usableFamilies(ctx context.Context) ([]*family, error) {
 	var usable []*family
 	var errs []error
 	for _, f := range b.wanted() {
-		if err := b.probeFeatures(ctx, f); err != nil {
+		if err := b.probeFeatures(ctx, f); process.Broke(err) {
+			return nil, fmt.Errorf("nftables: start: %w", err) // which says nothing of the family
+		} else if err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -267,7 +278,7 @@ func (b *Backend) changes(d *plan.Delta) []*item {
 	}
 	for _, c := range d.Changes {
 		if t := b.tableOf(c.Key.Family); t != nil {
-			items = append(items, b.change(t, c))
+			items = append(items, b.change(t, d.New, c))
 		}
 	}
 	return items
@@ -280,11 +291,11 @@ func (b *Backend) differences(p *plan.Plan) []*item {
 	for port := range p.All() {
 		s, t := b.ports[port.Key], b.tableOf(port.Family)
 		if t != nil && (s == nil || s.port != port || b.left[port.Key] != nil) {
-			items = append(items, b.change(t, plan.Change{Key: port.Key, After: port}))
+			items = append(items, b.change(t, p, plan.Change{Key: port.Key, After: port}))
 		}
 	}
 	for _, k := range b.unwanted(p) {
-		items = append(items, b.change(b.tableOf(k.Family), plan.Change{Key: k}))
+		items = append(items, b.change(b.tableOf(k.Family), p, plan.Change{Key: k}))
 	}
 	return items
 }
@@ -318,7 +329,8 @@ func (b *Backend) bases(p *plan.Plan) []*item {
 	return items
 }
 
-func (b *Backend) change(t *table, c plan.Change) *item {
+// change returns the item of a change that is part of p.
+func (b *Backend) change(t *table, p *plan.Plan, c plan.Change) *item {
 	comp := compiler{layout: b.layout, f: t.family}
 	old := b.ports[c.Key]
 	i := &item{table: t, key: c.Key, before: comp.compile(old)}
@@ -326,8 +338,12 @@ func (b *Backend) change(t *table, c plan.Change) *item {
 		found := *left
 		i.before = &found
 	}
-	if c.After != nil {
-		i.next = settle(old, c.After)
+	after := c.After
+	if after != nil {
+		after = b.feasible(after, old, p)
+	}
+	if after != nil {
+		i.next = settle(old, after)
 	}
 	i.after = comp.compile(i.next)
 	i.trim()

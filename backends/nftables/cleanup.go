@@ -12,7 +12,7 @@ import (
 // families, and forgets what they had. A table that does not exist is no error.
 func (b *Backend) Cleanup(ctx context.Context) error {
 	b.lap = lap{}
-	b.base, b.tables, b.ports = nil, nil, make(map[plan.Key]*portState)
+	b.base, b.tables, b.ports, b.suspects = nil, nil, make(map[plan.Key]*portState), nil
 	b.last = Stats{}
 	var errs []error
 	for _, f := range families() {
@@ -28,7 +28,7 @@ func (b *Backend) deleteTable(ctx context.Context, f *family) error {
 	script{tx: tx, f: f, table: b.opts.Table}.tableItself(remove)
 	text, err := tx.bytes()
 	if err == nil {
-		err = b.runner.run(ctx, text)
+		_, _, err = b.execute(ctx, text)
 	}
 	if err != nil && !errors.Is(err, errNotFound) {
 		return fmt.Errorf("nftables: clean up table %s %s: %w", f.nft, b.opts.Table, err)

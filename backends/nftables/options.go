@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/internal/ipfamily"
+	"github.com/vipkit/vipkit/backends/internal/process"
 )
 
 const (
@@ -35,6 +36,10 @@ type Options struct {
 	// NFT is the nft program: a path, or a name to look for in PATH. The default is
 	// "nft".
 	NFT string
+
+	// Timeout is how long one run of nft may take, with 10 s more for each MiB that it is given. Then it is
+	// killed, and the next Sync reads the tables. The default is 30 s.
+	Timeout time.Duration
 
 	// Families are the IP families to program. Nil means those that the kernel
 	// can do, found out at the first Sync; see [Backend.Warnings].
@@ -79,6 +84,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MasqueradeMark == 0 {
 		o.MasqueradeMark = defaultMasqueradeMark
 	}
+	if o.Timeout == 0 {
+		o.Timeout = process.DefaultTimeout
+	}
 	if o.AffinityClients == 0 {
 		o.AffinityClients = defaultAffinityClients
 	}
@@ -91,6 +99,8 @@ func (o Options) checkNames() error {
 		return fmt.Errorf("nftables: option Table %q: not a usable name", o.Table)
 	case bits.OnesCount32(o.MasqueradeMark) != 1:
 		return fmt.Errorf("nftables: option MasqueradeMark %#x: not exactly one bit", o.MasqueradeMark)
+	case o.Timeout < 0:
+		return fmt.Errorf("nftables: option Timeout %s: negative", o.Timeout)
 	case o.AffinityClients < 0:
 		return fmt.Errorf("nftables: option AffinityClients %d: negative", o.AffinityClients)
 	default:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/internal/process"
 )
 
 var _ backends.Prober = (*Backend)(nil)
@@ -39,6 +40,9 @@ func (b *Backend) Probe(ctx context.Context) error {
 
 func (b *Backend) probeProgram(ctx context.Context) error {
 	text, err := b.runner.version(ctx)
+	if process.Broke(err) && !process.Missing(err) {
+		return err // no file descriptors left, for instance: it may be there
+	}
 	if err == nil && !atLeast(text, 1, 0, 1) {
 		err = fmt.Errorf("have %q", text)
 	}
@@ -101,16 +105,19 @@ func (b *Backend) probeFamilies(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// probeFeatures asks for everything at once, and one by one only if something is refused.
+// probeFeatures asks for everything at once, and one by one only if something is refused. An error
+// that is no UnsupportedError leaves open what there is.
 func (b *Backend) probeFeatures(ctx context.Context, f *family) error {
 	all := f.features(b.opts)
-	if b.try(ctx, f, all...) == nil {
-		return nil
+	if err := b.try(ctx, f, all...); err == nil || process.Broke(err) {
+		return err
 	}
 	var errs []error
 	for _, ft := range all {
 		err := b.try(ctx, f, ft)
 		switch {
+		case process.Broke(err):
+			return err
 		case errors.Is(err, fs.ErrPermission):
 			return fmt.Errorf("no rights to change nftables (CAP_NET_ADMIN is needed): %w", err)
 		case err != nil:

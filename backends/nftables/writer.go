@@ -20,7 +20,14 @@ type writer struct {
 	// direct is nil if elements have to go through nft.
 	direct sender
 	sent   bool // the last transaction was a batch, not a run of nft
+
+	refusals int // transactions that the kernel has refused
 }
+
+// maxRefusals is how many refused transactions one Sync spends on finding the Service ports that are
+// to blame. To find one of n takes the logarithm of n; if nft refuses everything, trying
+// each port alone would only take time.
+const maxRefusals = 64
 
 // writeAll writes items in as few transactions as possible: in one if there is not much to
 // write, otherwise in pieces that are complete for their Service ports.
@@ -39,25 +46,23 @@ func (w *writer) write(items []*item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	before, errBefore := w.kernel.generation()
 	err := w.commit(items)
-	after, errAfter := w.kernel.generation()
 	if err == nil {
-		w.noteCommit(before, after)
 		return nil
 	}
-	if before != after || errors.Join(errBefore, errAfter, w.ctx.Err()) != nil {
-		// Somebody committed meanwhile, perhaps it was us: only reading tells.
+	if isUnknown(err) || w.ctx.Err() != nil {
 		return fmt.Errorf("nftables: sync: %w", err)
 	}
+	w.refusals++
 	if len(items) == 1 && w.sent {
 		return w.retry(items[0], err)
 	}
 	if len(items) == 1 {
 		return w.giveUp(items[0], err)
 	}
-	if parts := cohesive(items); len(parts) > 1 {
-		return w.writeHalves(parts)
+	parts := cohesive(items)
+	if len(parts) > 1 && w.refusals < maxRefusals {
+		return w.writeSides(parts)
 	}
 	return w.giveUpAll(items, err)
 }
@@ -65,7 +70,7 @@ func (w *writer) write(items []*item) error {
 // noteCommit keeps what is verified or read so if nobody else committed.
 func (w *writer) noteCommit(before, after uint32) {
 	for _, known := range []*uint32{&w.verified, &w.read, &w.lap.generation} {
-		if *known == before && after == before+1 {
+		if before != 0 && *known == before && after == before+1 {
 			*known = after
 		}
 	}
@@ -93,19 +98,34 @@ func (w *writer) refused(i *item) bool {
 	return bad || i.table.broken != nil
 }
 
-func (w *writer) writeHalves(parts [][]*item) error {
-	half := len(parts) / 2
-	for _, side := range [][][]*item{parts[:half], parts[half:]} {
-		var items []*item
-		for _, p := range side {
-			items = append(items, p...)
-		}
-		if err := w.write(items); err != nil {
+func (w *writer) writeSides(parts [][]*item) error {
+	first, second := w.sides(parts)
+	for _, side := range [][][]*item{first, second} {
+		if err := w.write(slices.Concat(side...)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// sides cuts groups in two. Those with a Service port that was refused alone by an earlier Sync come
+// last, so that they do not use up again what finding others takes.
+func (w *writer) sides(parts [][]*item) (first, second [][]*item) {
+	for _, p := range parts {
+		if slices.ContainsFunc(p, w.isSuspect) {
+			second = append(second, p)
+		} else {
+			first = append(first, p)
+		}
+	}
+	if len(first) > 0 && len(second) > 0 {
+		return first, second
+	}
+	half := len(parts) / 2
+	return parts[:half], parts[half:]
+}
+
+func (w *writer) isSuspect(i *item) bool { return i.kind == portItem && w.suspects[i.key] }
 
 // writable leaves out the ports of a family that cannot be programmed.
 func (w *writer) writable(items []*item) []*item {
@@ -120,9 +140,14 @@ func (w *writer) writable(items []*item) []*item {
 	return ok
 }
 
+// giveUpAll gives up items that were refused together and are not tried alone.
 func (w *writer) giveUpAll(items []*item, err error) error {
 	var errs []error
 	for _, i := range items {
+		if i.kind == portItem {
+			w.bad[i.key] = err // which of them is to blame stays open
+			continue
+		}
 		errs = append(errs, w.giveUp(i, err))
 	}
 	return errors.Join(errs...)
@@ -133,6 +158,7 @@ func (w *writer) giveUp(i *item, err error) error {
 	switch i.kind {
 	case portItem:
 		w.bad[i.key] = err
+		w.suspect(i.key)
 	case commonItem: // a Service port brings the chains that it needs
 	case staleItem:
 		return fmt.Errorf("nftables: sync: remove what is not ours to keep: %w", err)
@@ -185,24 +211,26 @@ func (w *writer) run(tx *transaction) error {
 	if tx.statements == 0 {
 		return nil
 	}
-	if err := w.bring(tx); err != nil {
+	before, after, err := w.bring(tx)
+	if err != nil {
 		return err
 	}
+	w.noteCommit(before, after)
 	w.last.Statements += tx.statements
 	w.last.Transactions++
 	return nil
 }
 
-// bring gives a transaction to the kernel.
-func (w *writer) bring(tx *transaction) error {
+// bring gives a transaction to the kernel; see counted.
+func (w *writer) bring(tx *transaction) (before, after uint32, err error) {
 	if tx.batch != nil {
-		return w.direct.send(tx.batch)
+		return w.counted(func() error { return w.direct.send(tx.batch) })
 	}
 	text, err := tx.bytes()
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	return w.runner.run(w.ctx, text)
+	return w.execute(w.ctx, text)
 }
 
 func (w *writer) remember(items []*item) {
@@ -210,6 +238,7 @@ func (w *writer) remember(items []*item) {
 		if i.kind != portItem {
 			continue
 		}
+		delete(w.suspects, i.key)
 		if len(i.before.elements)+len(i.after.elements) > 0 {
 			w.last.Changes++
 		}
@@ -241,7 +270,13 @@ func (w *writer) bury() {
 			continue
 		}
 		for _, name := range due { // one busy chain must not keep the others
-			if w.deleteChains(t, name) != nil {
+			if w.refusals >= maxRefusals {
+				return
+			}
+			if err := w.deleteChains(t, name); isUnknown(err) {
+				return // nft is not well
+			} else if err != nil {
+				w.refusals++
 				t.dying[name] = w.now
 			}
 		}
@@ -255,11 +290,7 @@ func (w *writer) deleteChains(t *table, names ...string) error {
 	for _, name := range names {
 		script{tx: tx, f: t.family, table: w.layout.table}.chain(remove, chain{name: name})
 	}
-	before, errBefore := w.kernel.generation()
 	err := w.run(tx)
-	if after, errAfter := w.kernel.generation(); errors.Join(err, errBefore, errAfter) == nil {
-		w.noteCommit(before, after)
-	}
 	if err != nil && (len(names) > 1 || !errors.Is(err, errNotFound)) {
 		return err
 	}
