@@ -30,9 +30,10 @@
 //
 //   - nil: the data plane equals New.
 //   - [plan.PartialError]: it equals New but for the ports named, which stay as they were;
-//     they are in the next Delta again, and the other consumers meanwhile see their
+//     they come again in a later Delta, at once if they change, and the other consumers meanwhile see their
 //     old version. Use it when the data plane refuses one Service, so that it does not stop
-//     the others.
+//     the others. An error that wraps [errors.ErrUnsupported], such as a [LimitError], says that it is a matter of
+//     the port; any other one makes the node unhealthy if it lasts.
 //   - Any other error: nobody knows. The next Delta is Full, and its Before
 //     has what this call tried.
 //

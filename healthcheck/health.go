@@ -20,7 +20,8 @@ const (
 // Options configure a [Health]. The zero value is ready to use.
 type Options struct {
 	// Timeout is how long a change may wait; a loop of which one waits for that
-	// long is late. Zero means DefaultTimeout.
+	// long is late. So one Service port that the backend cannot write makes the loop late, unless the backend refuses it
+	// for what it is; see proxy.Listener. Zero means DefaultTimeout.
 	Timeout time.Duration
 
 	// NodeEligible says whether the node should get traffic of load balancers. It must be

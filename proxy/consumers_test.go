@@ -206,6 +206,7 @@ type listener struct {
 
 	mu    sync.Mutex
 	heard []string
+	since time.Time // as healthcheck counts
 }
 
 func (l *listener) note(what string) {
@@ -214,8 +215,28 @@ func (l *listener) note(what string) {
 	l.heard = append(l.heard, what)
 }
 
-func (l *listener) Queued()  { l.note("queued") }
-func (l *listener) Updated() { l.note("updated") }
+func (l *listener) Queued() {
+	l.note("queued")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since.IsZero() {
+		l.since = time.Now()
+	}
+}
+
+func (l *listener) Updated() {
+	l.note("updated")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since = time.Time{}
+}
+
+// late reports whether something has waited for a timeout.
+func (l *listener) late(timeout time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.since.IsZero() && time.Since(l.since) >= timeout
+}
 
 func (l *listener) want(t *testing.T, want ...string) {
 	t.Helper()
@@ -256,7 +277,10 @@ func TestListener(t *testing.T) {
 		r.backend.FailPort(key("web"), errKernel)
 		r.SetEndpointSlice(slice("web", "10.200.0.3"))
 		synctest.Wait()
-		health.want(t, "queued", "updated")
+		health.want(t, "queued", "queued")
+		r.backend.FailPort(key("web"), nil)
+		time.Sleep(31 * time.Second)
+		health.want(t, "updated")
 
 		r.slow(2 * time.Second)
 		r.SetEndpointSlice(slice("web", "10.200.0.4"))

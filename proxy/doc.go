@@ -33,7 +33,8 @@
 //
 //   - a change: MinInterval after the end of the last round, or at once; all that
 //     comes meanwhile is one round
-//   - a failure: after a backoff that doubles from MinBackoff to MaxBackoff
+//   - a failure: after a backoff that doubles from MinBackoff to MaxBackoff; each port that the Backend
+//     could not write has one of its own, and other rounds leave it out as long as it does not change
 //   - FullInterval after the last full round: a full one, for all consumers
 //   - [backends.Checker] says no, or somebody calls Trigger: a full one
 //   - Step: now

@@ -39,7 +39,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 }
 
 // Step does one round now, in the calling goroutine, whatever the intervals
-// say, and returns what the round failed with. While a gate is closed it
+// and backoffs say, and returns what the round failed with. While a gate is closed it
 // does nothing and returns an error that wraps ErrGated. Step may be used instead
 // of Run, or beside it.
 func (p *Proxy) Step(ctx context.Context) error {
@@ -53,7 +53,7 @@ func (p *Proxy) Step(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("proxy: step: %w", err)
 	}
-	return p.round(ctx)
+	return p.round(ctx, true)
 }
 
 func (p *Proxy) start() error {
@@ -154,7 +154,7 @@ func (p *Proxy) work(ctx context.Context) {
 	}
 	if d.round {
 		// The error has gone to the Observer, and the schedule knows of it.
-		_ = p.round(ctx)
+		_ = p.round(ctx, false)
 	}
 }
 

@@ -69,6 +69,10 @@ type Round struct {
 	// Backend first.
 	Results []Result
 
+	// Held is how many ports are not in place since the Backend could not write them, in this round or an
+	// earlier one.
+	Held int
+
 	Duration time.Duration
 	Err      error // all errors, joined; nil if there was none
 }

@@ -58,7 +58,9 @@ type Options struct {
 
 	// MinBackoff and MaxBackoff bound the time from the end of a failed round to
 	// its retry, which doubles with each failure. Equal values retry at a fixed
-	// interval. A change meanwhile does not wait for the retry. Zero
+	// interval. A change meanwhile does not wait for the retry. Each port that the Backend could
+	// not write has a backoff of its own within the same bounds: until then, rounds leave it out unless it
+	// changes, its address goes to another port, or the round is full. Zero
 	// means DefaultMinBackoff and DefaultMaxBackoff.
 	MinBackoff, MaxBackoff time.Duration
 
@@ -96,12 +98,16 @@ type Syncer interface {
 // may come while Sync runs. They must not block.
 type Listener interface {
 	// Queued is called when something begins to wait for the Backend, or goes on
-	// waiting because a round failed. It is not called before all gates are open.
+	// waiting because a round failed, or could not write a port. It is not called before all gates are open.
 	Queued()
 
 	// Updated is called when the Backend has acknowledged all that waited when its
-	// round began, and once when Run starts. Ports that it could not write
-	// (PartialError) do not hold it back.
+	// round began, and once when Run starts. A port that it could not write (PartialError) holds it back
+	// for as long as that lasts, so that a node that cannot write is late; but not one that
+	// the Backend refuses for what the port is ([errors.ErrUnsupported]), or one Service would make every node late.
+	//
+	// When an older wait has ended and a port still waits, Updated is called and Queued after it: the
+	// count from there is short by at most what the port has waited already.
 	Updated()
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 type pipeline struct {
 	plan      *plan.Plan // desired
 	backend   *stage
+	retries   retries // of the backend
 	consumers []*stage
 
 	// shown is the plan as far as the Backend has acknowledged it, which the other
@@ -24,6 +26,7 @@ type pipeline struct {
 
 func newPipeline(opts Options, p *plan.Plan) pipeline {
 	pipe := pipeline{plan: p, shown: p, backend: &stage{name: BackendName, syncer: opts.Backend}}
+	pipe.retries = retries{minBackoff: opts.MinBackoff, maxBackoff: opts.MaxBackoff}
 	for _, c := range opts.Consumers {
 		pipe.consumers = append(pipe.consumers, &stage{name: c.Name, syncer: c.Syncer})
 	}
@@ -47,10 +50,15 @@ func (pipe *pipeline) stages() []*stage {
 }
 
 // acknowledge shows the consumers what the Backend has written: the plan, with the
-// ports that failed as they were. It returns those.
-func (pipe *pipeline) acknowledge() map[plan.Key]*plan.Port {
+// ports that failed as they were. It returns those. Err is what the Backend returned, nil or partial.
+func (pipe *pipeline) acknowledge(err error) map[plan.Key]*plan.Port {
 	failed := pipe.backend.cursor.Failed()
 	pipe.shown = pipe.plan.Hold(failed)
+	var errs map[plan.Key]error
+	if partial := (*plan.PartialError)(nil); errors.As(err, &partial) {
+		errs = partial.Ports
+	}
+	pipe.retries.note(time.Now(), failed, errs)
 	return failed
 }
 
@@ -93,8 +101,8 @@ func (s *stage) run(ctx context.Context, target *plan.Plan) (res *Result, acknow
 		return res, true
 	}
 	res.Err = fmt.Errorf("proxy: sync %s: %w", s.name, err)
-	if acknowledged {
-		res.Failed = len(s.cursor.Failed())
+	if partial := (*plan.PartialError)(nil); acknowledged && errors.As(err, &partial) {
+		res.Failed = len(partial.Ports)
 	}
 	return res, acknowledged
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/endpoints"
@@ -49,6 +50,7 @@ type Proxy struct {
 	closed   map[string]bool // gates that are not open
 	known    []string        // names of all gates
 	schedule schedule
+	waits    time.Time // since when the listeners believe that something waits, zero if nothing does
 	config   plan.Config
 	changed  bool // config differs from what the plan was last given
 }
@@ -180,6 +182,9 @@ func (p *Proxy) queued() {
 
 // waiting tells the listeners that something waits. It needs mu.
 func (p *Proxy) waiting() {
+	if p.waits.IsZero() {
+		p.waits = time.Now()
+	}
 	for _, l := range p.listeners {
 		p.events.push(l.Queued)
 	}
@@ -187,8 +192,21 @@ func (p *Proxy) waiting() {
 
 // updated tells the listeners that the Backend is up to date. It needs mu.
 func (p *Proxy) updated() {
+	p.waits = time.Time{}
 	for _, l := range p.listeners {
 		p.events.push(l.Updated)
+	}
+}
+
+// progressed tells the listeners how things are after the Backend has acknowledged: since when the
+// oldest port waits that it could not write, if there is one. If that came later than
+// what they count from, all that was older is done. It needs mu.
+func (p *Proxy) progressed(oldest time.Time) {
+	if oldest.IsZero() || p.waits.Before(oldest) {
+		p.updated()
+	}
+	if !oldest.IsZero() {
+		p.waiting()
 	}
 }
 

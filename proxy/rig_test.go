@@ -29,6 +29,7 @@ type rig struct {
 	starts  []time.Duration // when each round began, since the rig was made
 	reasons []proxy.Reason
 	rounds  []proxy.Round
+	called  []time.Duration // when the backend was called
 }
 
 // node is the node of all rigs.
@@ -71,6 +72,9 @@ func (r *rig) observe(o *proxy.Observer) {
 	o.RoundEnded = func(round proxy.Round) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		if _, worked := round.Backend(); worked {
+			r.called = append(r.called, r.starts[len(r.starts)-1])
+		}
 		r.rounds = append(r.rounds, round)
 	}
 }

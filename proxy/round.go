@@ -24,10 +24,14 @@ type batch struct {
 	full      bool
 }
 
-// round does one round. It needs the turn.
-func (p *Proxy) round(ctx context.Context) error {
+// round does one round. It needs the turn. Ports that the Backend could not write before wait for
+// their time, or, if all is set, are tried again.
+func (p *Proxy) round(ctx context.Context, all bool) error {
 	start := time.Now()
-	b := p.begin(start)
+	b := p.begin(start, all)
+	if !all {
+		p.pipe.backend.cursor.Postpone(p.pipe.retries.later(start))
+	}
 	notify(&p.events, p.opts.Observer.RoundStarted, b.reason)
 	p.events.drain()
 	p.pipe.advance(plan.Input{Config: b.config, Services: b.services.Services, Endpoints: b.endpoints.Sets}, b.full)
@@ -35,20 +39,19 @@ func (p *Proxy) round(ctx context.Context) error {
 
 	r := Round{Reason: b.reason, Services: len(b.services.Services), Endpoints: len(b.endpoints.Sets)}
 	written := p.syncBackend(ctx, b, &r)
-	if written {
-		p.syncConsumers(ctx, &r)
-	}
+	done := written && p.syncConsumers(ctx, &r)
+	r.Held = len(p.pipe.retries.ports)
 	r.Duration = time.Since(start)
-	p.finish(r, written)
+	p.finish(r, written, done)
 	return r.Err
 }
 
 // begin takes up what waits. The schedule comes first: an event between both
 // asks for a round of its own, so it is at worst looked at twice (#4).
-func (p *Proxy) begin(now time.Time) batch {
+func (p *Proxy) begin(now time.Time, all bool) batch {
 	var b batch
 	p.mu.Lock()
-	b.reason, b.full = p.schedule.begin(now)
+	b.reason, b.full = p.schedule.begin(now, all)
 	if p.changed {
 		config := p.config
 		b.config = &config
@@ -76,16 +79,16 @@ func (p *Proxy) syncBackend(ctx context.Context, b batch, r *Round) bool {
 		p.pipe.failed()
 		return false
 	}
-	pending := servicesOf(p.pipe.acknowledge())
+	pending := servicesOf(p.pipe.acknowledge(r.Err))
 	p.services.Acknowledge(b.services, pending...)
 	p.endpoints.Acknowledge(b.endpoints, pending...)
 	p.tellProgrammed(b.endpoints.Triggers, pending)
 	return true
 }
 
-// syncConsumers runs all other consumers, one failing or not.
-func (p *Proxy) syncConsumers(ctx context.Context, r *Round) {
-	errs := []error{r.Err}
+// syncConsumers runs all other consumers, one failing or not. It reports whether none did.
+func (p *Proxy) syncConsumers(ctx context.Context, r *Round) (done bool) {
+	var errs []error
 	for _, s := range p.pipe.consumers {
 		if err := ctx.Err(); err != nil {
 			errs = append(errs, fmt.Errorf("proxy: round: %w", err))
@@ -96,7 +99,9 @@ func (p *Proxy) syncConsumers(ctx context.Context, r *Round) {
 			errs = append(errs, res.Err)
 		}
 	}
-	r.Err = joinErrors(errs)
+	failed := joinErrors(errs)
+	r.Err = joinErrors([]error{r.Err, failed})
+	return failed == nil
 }
 
 // joinErrors is errors.Join that returns a single error as it is.
@@ -108,15 +113,18 @@ func joinErrors(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// finish takes down how the round ended and tells everybody.
-func (p *Proxy) finish(r Round, written bool) {
+// finish takes down how the round ended and tells everybody. Written says that the Backend has
+// acknowledged, and done that nothing but some ports of the Backend is left.
+func (p *Proxy) finish(r Round, written, done bool) {
 	backend, worked := r.Backend()
 	p.mu.Lock()
-	p.schedule.end(time.Now(), outcome{failed: r.Err != nil, full: written && worked && backend.Full})
-	if written {
-		p.updated()
+	p.schedule.end(time.Now(), outcome{failed: !done, full: written && worked && backend.Full, portsAt: p.pipe.retries.next()})
+	if !written {
+		p.waiting()
+	} else {
+		p.progressed(p.pipe.retries.waiting())
 	}
-	if !written || p.schedule.requested { // by what came in during the round
+	if p.schedule.requested { // by what came in during the round
 		p.waiting()
 	}
 	notify(&p.events, p.opts.Observer.RoundEnded, r)

@@ -16,6 +16,7 @@ type schedule struct {
 	ended   time.Time // when the last round ended
 	backoff time.Duration
 	retryAt time.Time // zero unless the last round failed
+	portsAt time.Time // when a port that failed is tried again, zero if none did
 	fullAt  time.Time // when the next periodic full round is due, zero if never
 	checkAt time.Time // zero before the first round
 }
@@ -26,7 +27,7 @@ func (s *schedule) next(now time.Time) time.Time { return earliest(s.round(now),
 
 // round returns when the next round is due, the zero time if never.
 func (s *schedule) round(now time.Time) time.Time {
-	at := earliest(s.retryAt, s.fullAt)
+	at := earliest(earliest(s.retryAt, s.portsAt), s.fullAt)
 	if s.requested || s.reset != "" {
 		at = now
 	}
@@ -53,8 +54,8 @@ func (s *schedule) restart(now time.Time) {
 }
 
 // begin takes up all that waits. It returns why a round runs now, and whether
-// all consumers have to do everything again.
-func (s *schedule) begin(now time.Time) (why Reason, full bool) {
+// all consumers have to do everything again. The round tries all ports that failed if all is set.
+func (s *schedule) begin(now time.Time, all bool) (why Reason, full bool) {
 	switch {
 	case !s.started:
 		why = ReasonFirst
@@ -62,7 +63,7 @@ func (s *schedule) begin(now time.Time) (why Reason, full bool) {
 		why, full = s.reset, true
 	case due(s.fullAt, now):
 		why, full = ReasonPeriodic, true
-	case !s.retryAt.IsZero():
+	case !s.retryAt.IsZero(), due(s.portsAt, now), all && !s.portsAt.IsZero():
 		why = ReasonRetry
 	case s.requested:
 		why = ReasonChange
@@ -75,13 +76,14 @@ func (s *schedule) begin(now time.Time) (why Reason, full bool) {
 
 // An outcome is how a round ended.
 type outcome struct {
-	failed bool // some consumer did not do everything
-	full   bool // the Backend acknowledged a full Delta
+	failed  bool      // some consumer did not do everything, ports of the Backend aside
+	full    bool      // the Backend acknowledged a full Delta
+	portsAt time.Time // when one of those is tried again, zero if there are none
 }
 
 // end takes down how the round that began last ended.
 func (s *schedule) end(now time.Time, o outcome) {
-	s.ended = now
+	s.ended, s.portsAt = now, o.portsAt
 	if s.checkInterval > 0 && s.checkAt.IsZero() {
 		s.checkAt = now.Add(s.checkInterval)
 	}

@@ -102,7 +102,7 @@ func (c *counter) send(b *batch) error {
 }
 
 func counting(b *Backend) *counter {
-	c := &counter{nftProgram: nftProgram{path: b.opts.NFT}}
+	c := &counter{nftProgram: nftProgram{b.opts.NFT, b.opts.Timeout}}
 	b.runner = c
 	return c
 }

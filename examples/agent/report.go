@@ -68,11 +68,11 @@ func (r *reporter) logRound(round proxy.Round) {
 		r.logger.Info("the round was cut short, the next start completes it", "reason", round.Reason)
 	case round.Err != nil:
 		r.logger.Error("round failed", "reason", round.Reason, "error", oneLine(round.Err))
-	case r.failed:
+	case r.failed && round.Held == 0:
 		r.logger.Info("round succeeded again", "reason", round.Reason)
 	}
-	r.failed = round.Err != nil
-	r.tuner.roundEnded(!r.failed)
+	r.failed = round.Err != nil || round.Held > 0
+	r.tuner.roundEnded(round.Err == nil)
 	if r.warned || r.failed {
 		return
 	}

@@ -23,6 +23,11 @@ type Cursor struct {
 
 	// unsure are the ports of which more than base's version may be in place.
 	unsure map[Key]unsure
+
+	// later is what Postpone was given; postponed are the ports of unsure that the last Delta
+	// leaves out.
+	later     func(Key) bool
+	postponed map[Key]struct{}
 }
 
 // notes is what is to be looked at.
@@ -36,6 +41,7 @@ type notes struct {
 type unsure struct {
 	acknowledged *Port   // nil if the port was not there
 	versions     []*Port // all that may be there, without nil
+	wanted       *Port   // what it was to be when a PartialError named it
 }
 
 // attempt returns u after a failed attempt to reach a version, which may be nil.
@@ -72,6 +78,12 @@ func (n *notes) addHealth(name types.NamespacedName) {
 
 // Reset makes the next Delta Full: what is in place became unknown.
 func (c *Cursor) Reset() { c.waiting.full = true }
+
+// Postpone leaves ports for which later is true out of the next Delta, if the last PartialError
+// that could have named them did, so that they cost nothing until it is time to try them again. A
+// port is in the Delta all the same if what it shall be has changed since, if an address that it may have in place
+// is that of another port in the Delta now, or if the Delta is Full.
+func (c *Cursor) Postpone(later func(Key) bool) { c.later = later }
 
 // Delta returns what the consumer has to do to reach p, nil if nothing.
 //
@@ -141,8 +153,12 @@ func (c *Cursor) askAll(p *Plan) {
 
 // changes lists the ports that were asked for or are unsure.
 func (c *Cursor) changes(d *Delta) []Change {
+	c.postpone(d)
 	var list []Change
 	add := func(k Key) {
+		if _, later := c.postponed[k]; later {
+			return
+		}
 		u, failed := c.state(k)
 		after := d.New.Port(k)
 		switch same := len(u.versions) == 1 && u.versions[0].equal(after); {
@@ -187,14 +203,21 @@ func (c *Cursor) Done(d *Delta, err error) (acknowledged bool) {
 	case p != nil:
 		for k := range p.Ports {
 			u, _ := c.state(k)
-			failed[k] = u.attempt(d.New.Port(k))
+			u = u.attempt(d.New.Port(k))
+			u.wanted = d.New.Port(k)
+			failed[k] = u
 		}
 	default:
 		c.Tried(d)
 		c.asked.full = true
 		return false
 	}
-	c.base, c.unsure, c.asked = d.New, failed, notes{}
+	for k := range c.postponed {
+		if _, again := failed[k]; !again {
+			failed[k] = c.unsure[k]
+		}
+	}
+	c.base, c.unsure, c.asked, c.postponed = d.New, failed, notes{}, nil
 	return true
 }
 
@@ -216,7 +239,7 @@ func (c *Cursor) Tried(d *Delta) {
 }
 
 // Failed returns the ports that the consumer named in the PartialError of the last
-// Delta, as they were when it last acknowledged them, nil if it had none of that
+// Delta, and those that this Delta left out, as they were when it last acknowledged them, nil if it had none of that
 // name. It is what [Plan.Hold] takes to show them to other consumers. It is
 // empty if the last Delta was acknowledged as a whole.
 func (c *Cursor) Failed() map[Key]*Port {

@@ -330,3 +330,84 @@ func TestDeltaIsSorted(t *testing.T) {
 		t.Errorf("health is not sorted: %v", d.Health)
 	}
 }
+
+func TestPostpone(t *testing.T) {
+	always := func(plan.Key) bool { return true }
+	// start has a failed change of a, from endpoint a to c.
+	start := func(t *testing.T) *consumer {
+		t.Helper()
+		c := synced(t)
+		c.update(set("a", "c R"))
+		c.Done(c.Delta(c.p), failed("a"))
+		c.Postpone(always)
+		return c
+	}
+	check := func(t *testing.T, c *consumer, want string) {
+		t.Helper()
+		d := c.Delta(c.p)
+		if got := show(d); got != want {
+			t.Errorf("delta is %q, want %q", got, want)
+		}
+		if d != nil {
+			c.Done(d, nil)
+		}
+	}
+	t.Run("fault F11 nothing else to do", func(t *testing.T) {
+		c := start(t)
+		check(t, c, "nothing")
+		if len(c.Failed()) != 1 {
+			t.Error("the port that failed is forgotten")
+		}
+		check(t, c, "a[a,c>c]")
+		check(t, c, "nothing")
+	})
+	t.Run("fault F11 another change", func(t *testing.T) {
+		c := start(t)
+		c.update(set("b", "d R"))
+		check(t, c, "b[b>d]")
+		if len(c.Failed()) != 1 {
+			t.Error("the port that failed is forgotten")
+		}
+		check(t, c, "a[a,c>c]")
+	})
+	t.Run("fault F11 there and back to what failed", func(t *testing.T) {
+		c := start(t)
+		c.update(set("a", "d R"))
+		c.update(set("a", "c R"))
+		check(t, c, "nothing")
+	})
+	t.Run("fault F11 its own change, and its removal", func(t *testing.T) {
+		c := start(t)
+		c.update(set("a", "d R"))
+		check(t, c, "a[a,c>d]")
+		c = start(t)
+		c.update(only("ns1/a", nil))
+		check(t, c, "a[a,c>-]")
+	})
+	t.Run("fault F11 a full Delta", func(t *testing.T) {
+		c := start(t)
+		c.Reset()
+		check(t, c, "full config a[a,c>c] b[b>b]")
+		if len(c.Failed()) != 0 {
+			t.Error("the port is still taken for failed")
+		}
+	})
+	t.Run("fault F11 an address that it has and another port gets", func(t *testing.T) {
+		c := synced(t)
+		c.update(only("ns1/a", rival(1, "a", externalIP("5.5.5.5"))))
+		c.Done(c.Delta(c.p), nil)
+		c.update(only("ns1/a", rival(1, "a")))
+		c.Done(c.Delta(c.p), failed("a"))
+		c.Postpone(always)
+		c.update(only("ns1/b", rival(2, "b", externalIP("5.5.5.5"))))
+		check(t, c, "a[a,a>a] b[b>b]")
+	})
+	t.Run("fault F11 it is still postponed after a failure of another", func(t *testing.T) {
+		c := start(t)
+		c.update(set("b", "d R"))
+		c.Done(c.Delta(c.p), failed("b"))
+		if len(c.Failed()) != 2 {
+			t.Errorf("%d ports failed, want both", len(c.Failed()))
+		}
+	})
+}

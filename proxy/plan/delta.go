@@ -56,7 +56,10 @@ type PartialError struct {
 	Ports map[Key]error
 }
 
-// Error lists the ports with their errors, sorted.
+// mostTold is how many ports an error lists: a data plane that refuses everything would fill the log.
+const mostTold = 5
+
+// Error returns how many ports there are and lists the first five with their errors, sorted.
 func (e *PartialError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plan: %d ports were not done", len(e.Ports))
@@ -64,6 +67,10 @@ func (e *PartialError) Error() string {
 		sep := "; "
 		if i == 0 {
 			sep = ": "
+		}
+		if i == mostTold {
+			fmt.Fprintf(&b, "; and %d more", len(e.Ports)-mostTold)
+			break
 		}
 		fmt.Fprintf(&b, "%s%s %s %s: %v", sep, k.PortName, k.Protocol, k.Family, e.Ports[k])
 	}

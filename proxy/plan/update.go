@@ -30,7 +30,7 @@ type Diff struct {
 }
 
 // Update returns the Plan that in makes of p, and what is different. p is
-// unchanged. Only the Services named by in, and those that share an address
+// unchanged. Only the Services of which in has another object, and those that share an address
 // with them, are computed again; a change of the configuration that ports depend
 // on computes all. The same objects in any order of updates give equal Plans.
 //
@@ -48,10 +48,14 @@ func (p *Plan) Update(in Input) (*Plan, Diff) {
 		u.configure(in.Config.normal())
 	}
 	for name, svc := range in.Services {
-		u.setService(svcName(name), svc)
+		if old := u.services.at(svcName(name)); old == nil || old.svc != svc {
+			u.setService(svcName(name), svc)
+		}
 	}
 	for name, set := range in.Endpoints {
-		u.mark(svcName(name)).set = set
+		if old := u.services.at(svcName(name)); old == nil || old.set != set {
+			u.mark(svcName(name)).set = set
+		}
 	}
 	u.compute()
 	return u.Plan, u.diff
