@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/internal/process"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -61,7 +62,7 @@ func New(opts Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{opts: opts, runner: programs{opts.Variant, opts.LockWait}, kernel: procKernel{}}, nil
+	return &Backend{opts: opts, runner: programs{opts.Variant, opts.LockWait, opts.Timeout}, kernel: procKernel{}}, nil
 }
 
 // LastStats returns what the last Sync or Cleanup did.
@@ -144,6 +145,10 @@ func (b *Backend) start(ctx context.Context) error {
 		state := &familyState{family: f, untried: f.optional(b.opts)}
 		if b.opts.Families == nil {
 			text, err := b.runner.save(ctx, f, nat)
+			if process.Broke(err) && !process.Missing(err) {
+				b.families = nil // nothing is known of this family
+				return fmt.Errorf("iptables: start: %s: %w", f.ip, err)
+			}
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", f.ip, err))
 				continue
@@ -179,7 +184,9 @@ func (b *Backend) syncFamily(ctx context.Context, f *familyState, d *plan.Delta,
 	if anew {
 		changes = all(d.New)
 	}
-	b.tryOptional(ctx, f, changes)
+	if err := b.tryOptional(ctx, f, changes); err != nil {
+		return err
+	}
 	changes = f.writable(changes, bad)
 	var r *revision
 	if anew {
@@ -228,8 +235,12 @@ func (b *Backend) restore(ctx context.Context, f *familyState, s script) error {
 	if lines == 0 {
 		return nil
 	}
+	before := b.readGeneration()
 	if err := b.runner.restore(ctx, f.family, s.text(), false); err != nil {
 		return err
+	}
+	if before != 0 && before == b.readGeneration() {
+		return errNothingWritten
 	}
 	b.last.Statements += lines
 	b.last.Transactions += commits

@@ -43,7 +43,7 @@ func (b *Backend) cleaners(ctx context.Context) []cleaner {
 	if _, ok := b.runner.(programs); !ok {
 		return all
 	}
-	other := programs{NFT, b.opts.LockWait}
+	other := programs{NFT, b.opts.LockWait, b.opts.Timeout}
 	if !own.legacy {
 		other.variant = Legacy
 	}

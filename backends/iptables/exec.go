@@ -1,17 +1,26 @@
 package iptables
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/vipkit/vipkit/backends/internal/process"
 )
+
+// errNothingWritten is the error of an iptables-restore that says it has written and has not.
+var errNothingWritten = errors.New("iptables-restore ended without an error and has written nothing")
+
+// maxSaved is how much of what iptables-save says is read: some millions of rules.
+const maxSaved = 1 << 30
+
+// savePatience is how many times as long iptables-save may take as a program that is given little.
+const savePatience = 4
 
 // A runner runs the iptables programs, in the network namespace of the calling thread.
 type runner interface {
@@ -29,11 +38,12 @@ type runner interface {
 // programs runs the programs of one variant.
 type programs struct {
 	variant Variant
-	wait    time.Duration
+	wait    time.Duration // for the lock
+	timeout time.Duration
 }
 
 func (p programs) save(ctx context.Context, f *family, t table) (string, error) {
-	return p.run(ctx, "", f.command+"-save", "-t", t.String())
+	return p.run(ctx, process.Command{Timeout: savePatience * p.timeout, Output: maxSaved}, f.command+"-save", "-t", t.String())
 }
 
 func (p programs) restore(ctx context.Context, f *family, text string, try bool) error {
@@ -41,51 +51,49 @@ func (p programs) restore(ctx context.Context, f *family, text string, try bool)
 	if try {
 		args = append(args, "--test")
 	}
-	// A killed program leaves open whether it committed.
-	_, err := p.run(context.WithoutCancel(ctx), text, f.command+"-restore", args...)
+	c := process.Command{Input: []byte(text), Timeout: p.timeout + p.wait}
+	if !try {
+		c.Grace = process.Grace // a killed program leaves open whether it committed
+	}
+	_, err := p.run(ctx, c, f.command+"-restore", args...)
 	return err
 }
 
 func (p programs) version(ctx context.Context, f *family) (string, error) {
-	out, err := p.run(ctx, "", f.command, "--version")
+	out, err := p.run(ctx, process.Command{Timeout: p.timeout}, f.command, "--version")
 	return strings.TrimSpace(out), err
 }
 
 // run runs one program. Both variants are one file each, which takes the program's name as
 // its first argument.
-func (p programs) run(ctx context.Context, input, name string, args ...string) (string, error) {
+func (p programs) run(ctx context.Context, c process.Command, name string, args ...string) (string, error) {
 	file := name
 	if p.variant != SystemVariant {
 		file = "xtables-" + string(p.variant) + "-multi"
 		args = append([]string{name}, args...)
 	}
-	path, err := find(file)
-	if err != nil {
-		return "", err
+	c.Path, c.Args = find(file), args
+	out, err := c.Run(ctx)
+	var e *process.Error
+	if errors.As(err, &e) {
+		said := explain(string(e.Said), string(c.Input))
+		e.Path, e.Said = name, nil // explain finds the line that it means
+		return "", fmt.Errorf("%w%s", e, said)
 	}
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Stdin = strings.NewReader(input)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w%s", name, err, explain(stderr.String(), input))
-	}
-	return stdout.String(), nil
+	return out, err
 }
 
 // find looks for a program also where a plain user's PATH does not.
-func find(file string) (string, error) {
-	path, err := exec.LookPath(file)
-	if err == nil {
-		return path, nil
+func find(file string) string {
+	if _, err := exec.LookPath(file); err == nil {
+		return file
 	}
 	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin"} {
-		if path, e := exec.LookPath(filepath.Join(dir, file)); e == nil {
-			return path, nil
+		if path, err := exec.LookPath(filepath.Join(dir, file)); err == nil {
+			return path
 		}
 	}
-	return "", err
+	return file
 }
 
 // maxMessage is how much of what a program complains about is told.
@@ -103,7 +111,7 @@ func explain(stderr, input string) string {
 		return ""
 	}
 	text := strings.Join(kept, "; ")
-	text = ": " + text[:min(len(text), maxMessage)]
+	text = ": " + process.Printable(text[:min(len(text), maxMessage)])
 	_, after, found := strings.Cut(stderr, "line ")
 	if !found {
 		return text
@@ -114,9 +122,4 @@ func explain(stderr, input string) string {
 		text += ": " + lines[n-1]
 	}
 	return text
-}
-
-// isMissing reports whether a program could not be found.
-func isMissing(err error) bool {
-	return errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist)
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/internal/ipfamily"
+	"github.com/vipkit/vipkit/backends/internal/process"
 )
 
 const (
@@ -65,6 +66,10 @@ type Options struct {
 	// flag -w), in whole seconds. The default is 5 s. The nft variant needs no lock.
 	LockWait time.Duration
 
+	// Timeout is how long one run of a program may take besides LockWait, with 10 s more for each MiB that it is given;
+	// iptables-save may take four times as long. Then it is killed, and the next Sync reads the tables. The default is 30 s.
+	Timeout time.Duration
+
 	// Logger receives one record per Sync at level Debug. If nil, nothing is
 	// logged.
 	Logger *slog.Logger
@@ -95,6 +100,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.LockWait == 0 {
 		o.LockWait = defaultLockWait
 	}
+	if o.Timeout == 0 {
+		o.Timeout = process.DefaultTimeout
+	}
 	return o, errors.Join(o.checkNames(), o.checkFamilies())
 }
 
@@ -106,6 +114,8 @@ func (o Options) checkNames() error {
 		return fmt.Errorf("iptables: option Variant %q: not nft or legacy", o.Variant)
 	case bits.OnesCount32(o.MasqueradeMark) != 1:
 		return fmt.Errorf("iptables: option MasqueradeMark %#x: not exactly one bit", o.MasqueradeMark)
+	case o.Timeout < 0:
+		return fmt.Errorf("iptables: option Timeout %s: negative", o.Timeout)
 	case o.LockWait < time.Second:
 		return fmt.Errorf("iptables: option LockWait %s: less than a second", o.LockWait)
 	default:

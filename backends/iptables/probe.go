@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/internal/process"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -83,12 +84,15 @@ func (b *Backend) Probe(ctx context.Context) error {
 
 func (b *Backend) probeFamily(ctx context.Context, f *family) error {
 	if _, err := b.runner.version(ctx, f); err != nil {
-		if isMissing(err) {
+		if process.Missing(err) {
 			return &backends.UnsupportedError{Feature: "the " + f.command + " programs", Minimum: minimumVersion, Err: err}
 		}
 		return err
 	}
 	if err := b.try(ctx, f); err != nil {
+		if process.Broke(err) {
+			return err // which says nothing of what there is
+		}
 		if isForbidden(err) {
 			return &backends.UnsupportedError{Feature: "the right CAP_NET_ADMIN", Err: err}
 		}
@@ -99,7 +103,9 @@ func (b *Backend) probeFamily(ctx context.Context, f *family) error {
 		if ft.only != nil {
 			continue
 		}
-		if err := b.try(ctx, f, ft); err != nil {
+		if err := b.try(ctx, f, ft); process.Broke(err) {
+			return err
+		} else if err != nil {
 			errs = append(errs, &backends.UnsupportedError{Feature: ft.name + " of " + f.command, Minimum: minimumVersion, Err: err})
 		}
 	}
@@ -141,12 +147,17 @@ func (b *Backend) try(ctx context.Context, f *family, features ...feature) error
 
 // tryOptional asks for what only some ports need, once one of the changes needs it, so that
 // most nodes never ask.
-func (b *Backend) tryOptional(ctx context.Context, f *familyState, changes []plan.Change) {
+func (b *Backend) tryOptional(ctx context.Context, f *familyState, changes []plan.Change) (broke error) {
 	f.untried = slices.DeleteFunc(f.untried, func(ft feature) bool {
-		if !f.needs(changes, ft) {
+		if broke != nil || !f.needs(changes, ft) {
 			return false
 		}
-		if err := b.try(ctx, f.family, ft); err != nil {
+		err := b.try(ctx, f.family, ft)
+		if process.Broke(err) {
+			broke = err // it is asked for again
+			return false
+		}
+		if err != nil {
 			f.missing = append(f.missing, missing{
 				feature: ft,
 				err:     &backends.UnsupportedError{Feature: ft.name + " of " + f.command, Err: err},
@@ -154,6 +165,7 @@ func (b *Backend) tryOptional(ctx context.Context, f *familyState, changes []pla
 		}
 		return true
 	})
+	return broke
 }
 
 // needs reports whether a change brings a port that needs a feature.

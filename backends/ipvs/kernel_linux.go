@@ -1,13 +1,12 @@
 package ipvs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
-	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"github.com/moby/ipvs"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/backends/internal/process"
 )
 
 // Flags of a virtual server, IP_VS_SVC_F_… in linux/ip_vs.h. Flag 2 is the kernel's own
@@ -31,7 +32,9 @@ const (
 // It runs modprobe if IPVS is not there yet. The error wraps [errors.ErrUnsupported] if the
 // kernel has no IPVS. CAP_NET_ADMIN is needed.
 func Open() (Kernel, error) {
-	if err := load(); err != nil {
+	if err := load(); process.Broke(err) && !process.Missing(err) {
+		return nil, fmt.Errorf("ipvs: open: %w", err) // it may be there
+	} else if err != nil {
 		return nil, errNoIPVS(err)
 	}
 	handle, err := ipvs.New("")
@@ -48,9 +51,10 @@ func load() error {
 	if err == nil {
 		return nil
 	}
-	if out, probeErr := exec.Command("modprobe", "ip_vs").CombinedOutput(); probeErr != nil {
-		text, _, _ := strings.Cut(string(out), "\n")
-		return errors.New(strings.TrimRight(fmt.Sprintf("modprobe ip_vs: %v: %s", probeErr, text), ": "))
+	// The only wait that no caller can end: Open has no context.
+	c := process.Command{Path: "modprobe", Args: []string{"ip_vs"}, Timeout: process.DefaultTimeout}
+	if _, err := c.Run(context.Background()); err != nil {
+		return err
 	}
 	_, err = netlink.GenlFamilyGet("IPVS")
 	return err
