@@ -54,7 +54,7 @@ func tables(t *testing.T, lab *netlab.Lab) string {
 	t.Helper()
 	slot := regexp.MustCompile(` \. \d{1,4} : (\d)`)
 	localSlot := regexp.MustCompile(` \. \d{5,} : (\d)`)
-	affinitySlot := regexp.MustCompile(`^\d+ : goto`)
+	affinitySlot := regexp.MustCompile(`^(none|[0-9a-f]+:[0-9a-f]+) : goto`)
 	without := regexp.MustCompile(`(?s)\tchain (affinity-\S+ \{|(nodeport-)?(local-)?pick-\w+-\d+ \{.*?)\n\t\}\n`)
 	picks := regexp.MustCompile(`^\w+ \. 0:[0-9a-f]+ : goto `)
 	var lines []string
