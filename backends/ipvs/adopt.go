@@ -155,16 +155,19 @@ func (r *round) adopt(p *plan.Plan) error {
 		}
 	}
 	ours := r.ours(rec)
-	old := r.ports
+	old := r.state
 	r.state = newState()
 	r.node = r.newNode(p, others)
+	r.recallMarks(p, &old)
 	r.keepMarks(p, rec)
 	var steps []step
 	for port := range p.All() {
 		next, err := r.prepare(port)
 		if err != nil {
 			r.bad[port.Key] = err
-			next = old[port.Key] // stays as it was
+			if next = old.ports[port.Key]; next != nil {
+				next.held = true // stays as it was
+			}
 		}
 		if next != nil {
 			steps = append(steps, step{key: port.Key, next: next})
@@ -173,10 +176,32 @@ func (r *round) adopt(p *plan.Plan) error {
 	r.begin(steps)
 	r.count(r.node.configElements(), 1)
 	r.inherit(ours, rec)
+	r.freeUnused()
 	if err := r.replace(rec); err != nil {
 		return err
 	}
 	return r.unbindStale(rec)
+}
+
+// recallMarks gives pools the marks that they had in this process: a port that could not be written is still
+// what those say, although the site by which the table would tell may be another port's by now.
+func (r *round) recallMarks(p *plan.Plan, old *state) {
+	for owner, mark := range old.marks {
+		if p.Port(owner.key) != nil {
+			r.Backend.take(owner, mark)
+		}
+	}
+}
+
+// freeUnused gives back recalled marks that no virtual server has or needs any more.
+func (r *round) freeUnused() {
+	for owner, mark := range r.Backend.marks {
+		k := ServerKey{Mark: mark, Family: owner.key.Family}
+		_, wanted := r.marks[k]
+		if _, exists := r.servers[k]; !exists && !wanted {
+			r.free(mark)
+		}
+	}
 }
 
 // keepMarks gives pools the marks that they have in the table, and no pool one that is still in

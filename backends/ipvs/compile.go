@@ -47,6 +47,9 @@ type want struct {
 
 // A program is what one Service port needs.
 type program struct {
+	key  plan.Key
+	held bool // of a version before the one that could not be written
+
 	wants    []want
 	marked   []VirtualServer // by mark
 	elements []element       // that belong to no site
@@ -65,10 +68,10 @@ type node struct {
 
 // compile returns the program of a port.
 func (n *node) compile(p *plan.Port) (*program, error) {
-	out := &program{}
 	if p == nil {
-		return out, nil
+		return &program{}, nil
 	}
+	out := &program{key: p.Key}
 	pools := make(map[plan.Pool]bool)
 	for i := range p.Frontends {
 		f := &p.Frontends[i]

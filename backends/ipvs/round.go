@@ -41,6 +41,9 @@ func (r *round) change(d *plan.Delta) error {
 		next, err := r.prepare(c.After)
 		if err != nil {
 			r.bad[c.Key] = err
+			if old := r.ports[c.Key]; old != nil {
+				old.held = true // its sites are claimed by others only in this Delta or a later one
+			}
 			continue
 		}
 		steps = append(steps, step{c.Key, r.ports[c.Key], next})
@@ -51,11 +54,12 @@ func (r *round) change(d *plan.Delta) error {
 
 // prepare compiles a port, and finds out before anything is written whether the kernel can do it.
 func (r *round) prepare(p *plan.Port) (*program, error) {
-	next, err := r.node.compile(p)
-	if err != nil || p == nil {
-		return next, err
+	if p != nil {
+		if err := r.try(r.opts.balance(p).Scheduler); err != nil {
+			return nil, err
+		}
 	}
-	return next, r.try(r.opts.balance(p).Scheduler)
+	return r.node.compile(p)
 }
 
 // begin notes everything that steps change: what goes first, so that a site can pass from
@@ -90,21 +94,23 @@ func compareSite(a, b site) int {
 }
 
 func (r *round) release(p *program) {
-	for i := range p.wants {
-		r.claim(p.wants[i].site, p.wants[i].nodePort, nil)
-		r.touched[p.wants[i].site] = true
-	}
+	r.unclaim(p)
+	r.touch(p)
 	for _, v := range p.marked {
 		r.marks[v.ServerKey] = nil
 	}
 	r.count(p.elements, -1)
 }
 
-func (r *round) take(p *program) {
+func (r *round) touch(p *program) {
 	for i := range p.wants {
-		r.claim(p.wants[i].site, p.wants[i].nodePort, &p.wants[i])
 		r.touched[p.wants[i].site] = true
 	}
+}
+
+func (r *round) take(p *program) {
+	r.claim(p)
+	r.touch(p)
 	for i := range p.marked {
 		r.marks[p.marked[i].ServerKey] = &p.marked[i]
 	}
@@ -119,7 +125,7 @@ func (r *round) count(elements []element, n int) {
 
 // settle gives a site to whoever wants it.
 func (r *round) settle(s site) {
-	w := r.claims[s].wanted()
+	w := r.wanted(s)
 	if old, ok := r.sites[s]; ok && (w != nil || !old.leaves) {
 		r.count(old.elements, -1)
 	}
@@ -133,7 +139,7 @@ func (r *round) settle(s site) {
 // ended: refused if the address stays, and otherwise unanswered, as if it were gone.
 func (r *round) leave(s site) {
 	old, ok := r.sites[s]
-	if !ok || r.claims[s].wanted() != nil || old.leaves {
+	if !ok || r.wanted(s) != nil || old.leaves {
 		return
 	}
 	verdict := verdictRefuse

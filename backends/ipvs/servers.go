@@ -22,7 +22,7 @@ func (r *round) ensureMarks() error {
 // ensureSites makes the virtual servers by address that are wanted.
 func (r *round) ensureSites() error {
 	for _, s := range slices.SortedFunc(maps.Keys(r.touched), compareSite) {
-		if w := r.claims[s].wanted(); w != nil {
+		if w := r.wanted(s); w != nil {
 			if err := r.ensureOne(&w.server); err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func (r *round) unwanted() (marks, sites []ServerKey) {
 		}
 	}
 	for s := range r.touched {
-		if r.claims[s].wanted() == nil {
+		if r.wanted(s) == nil {
 			sites = append(sites, s.key())
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net/netip"
+	"slices"
 
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -11,7 +12,7 @@ import (
 // A state is what is in place, as far as the Backend knows.
 type state struct {
 	ports    map[plan.Key]*program
-	claims   map[site]claim
+	claims   map[site][]claim // most have one
 	sites    map[site]want   // in place, those that are leaving included
 	elements map[element]int // by how many programs and sites want them
 	servers  map[ServerKey]VirtualServer
@@ -21,16 +22,24 @@ type state struct {
 	owners map[uint32]markOwner
 }
 
-// A claim is who wants a site: an exact address comes before a NodePort.
+// A claim is a wish for a site, of the program that has it.
 type claim struct {
-	exact, nodePort *want
+	by   *program
+	want *want
 }
 
-func (c claim) wanted() *want {
-	if c.exact != nil {
-		return c.exact
+// before reports whether c has a site that both claim. That follows from the claims alone, never from the order in
+// which they came: an exact address comes before a NodePort, and what is left of a port that could not be written yields to
+// whoever the plan says owns the site now.
+func (c claim) before(o claim) bool {
+	switch {
+	case c.want.nodePort != o.want.nodePort:
+		return o.want.nodePort
+	case c.by.held != o.by.held:
+		return o.by.held
+	default:
+		return c.by.key.Compare(o.by.key) < 0
 	}
-	return c.nodePort
 }
 
 // A markOwner is what a mark stands for: one pool of one port.
@@ -41,25 +50,44 @@ type markOwner struct {
 
 func newState() state {
 	return state{
-		ports: make(map[plan.Key]*program), claims: make(map[site]claim), sites: make(map[site]want),
+		ports: make(map[plan.Key]*program), claims: make(map[site][]claim), sites: make(map[site]want),
 		elements: make(map[element]int), servers: make(map[ServerKey]VirtualServer), leaving: make(map[ServerKey]bool),
 		marks: make(map[markOwner]uint32), owners: make(map[uint32]markOwner),
 	}
 }
 
-// claim sets or removes the want of a site.
-func (s *state) claim(at site, nodePort bool, w *want) {
-	c := s.claims[at]
-	if nodePort {
-		c.nodePort = w
-	} else {
-		c.exact = w
+// wanted returns what a site should be, nil if nobody wants it.
+func (s *state) wanted(at site) *want {
+	claims := s.claims[at]
+	if len(claims) == 0 {
+		return nil
 	}
-	if c == (claim{}) {
-		delete(s.claims, at)
-		return
+	first := claims[0]
+	for _, c := range claims[1:] {
+		if c.before(first) {
+			first = c
+		}
 	}
-	s.claims[at] = c
+	return first.want
+}
+
+// claim adds what a program wants.
+func (s *state) claim(p *program) {
+	for i := range p.wants {
+		w := &p.wants[i]
+		s.claims[w.site] = append(s.claims[w.site], claim{p, w})
+	}
+}
+
+// unclaim takes back what a program wants.
+func (s *state) unclaim(p *program) {
+	for i := range p.wants {
+		at := p.wants[i].site
+		left := slices.DeleteFunc(s.claims[at], func(c claim) bool { return c.by == p })
+		if s.claims[at] = left; len(left) == 0 {
+			delete(s.claims, at)
+		}
+	}
 }
 
 // mark returns the mark of a pool, a new one if it has none. Which one a pool gets depends on
