@@ -242,6 +242,11 @@ func (l *line) validate(b *book, v variant) error {
 	return nil
 }
 
+// stays reports whether the host that is dialed is in the pool: it may answer without any Service.
+func (l *line) stays() bool {
+	return slices.ContainsFunc(l.pool, func(t target) bool { return t.place == l.to })
+}
+
 // flow identifies what a line dials: lines of one flow expect something of the same
 // packets.
 func (l *line) flow() string { return fmt.Sprintf("%s>%s:%d/%s", l.from, l.to, l.port, l.with) }

@@ -37,6 +37,10 @@ type familyState struct {
 	model   *model  // nil before the first Sync
 	saved   *string // what start read of table nat and read has not used yet
 	have    [numTables]*state
+
+	// blind is set where iptables-save prints rules in a way that canonical does not know: then a chain
+	// is recognised by the digest that it carries and by the number of its rules only.
+	blind bool
 }
 
 // A kernel is what is read and written without a program.
@@ -74,7 +78,7 @@ func (b *Backend) LastStats() Stats { return b.last }
 //
 // If d is not Full and d.Base is what the Backend wrote last, Sync reads nothing and restores
 // only the chains that the change is about. Otherwise it reads both tables of each family and
-// restores the chains that differ; jumps that are not the first of their built-in
+// restores the chains that differ, by any of their rules; jumps that are not the first of their built-in
 // chain are moved there.
 //
 // A Service port that the programs do not understand, such as one with SCTP where that
@@ -195,8 +199,12 @@ func (b *Backend) syncFamily(ctx context.Context, f *familyState, d *plan.Delta,
 	} else {
 		r = f.model.change(changes)
 	}
+	suspects := f.altered()
 	s := newScript(b.opts.Prefix, r, &f.have, b.last.Full)
 	if err := b.restore(ctx, f, s); err != nil {
+		return err
+	}
+	if err := b.lookAgain(ctx, f, suspects); err != nil {
 		return err
 	}
 	return b.openLoopback(next)
@@ -209,7 +217,7 @@ func (b *Backend) read(ctx context.Context, f *familyState) error {
 		if err != nil {
 			return err
 		}
-		f.have[t] = parseSaved(text, b.opts.Prefix)
+		f.have[t] = f.parse(text, b.opts.Prefix)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package iptables
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 
 	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/endpoints"
@@ -213,16 +214,23 @@ func (c *compiler) clients(e *endpoints.Endpoint) string {
 }
 
 // deny adds what table filter does with packets for a frontend that nothing translated.
+//
+// Where an endpoint is at the very address and port of the frontend, translating changes nothing, and the kernel
+// does not take it down as a translation. So there origin and source ranges decide again, not whether something
+// was translated.
 func (c *compiler) deny(f *plan.Frontend) {
 	at := c.placeOf(f, treeDenyIPs, treeDenyPorts)
 	s := shape.Denying(f.Actions)
-	letter, one := s.Uniform(true)
+	stays := c.staysInPlace(f)
+	letter, one := s.Uniform(!stays)
 	var do string
 	switch {
 	case one && letter == shape.Pass && !f.Restricted:
 		return
 	case one && letter == shape.Reject:
 		do = doReject
+	case one && letter == shape.Pass && stays:
+		do = doReturn
 	case one:
 		do = doDrop
 	default:
@@ -239,6 +247,13 @@ func (c *compiler) deny(f *plan.Frontend) {
 		}
 		return append(rules, doDrop)
 	}))
+}
+
+// staysInPlace reports whether an endpoint of the port has the address and port of a frontend.
+func (c *compiler) staysInPlace(f *plan.Frontend) bool {
+	at := netip.AddrPortFrom(f.Addr, f.Port)
+	same := func(e *endpoints.Endpoint) bool { return e.Addr == at }
+	return slices.ContainsFunc(c.port.Cluster, same) || slices.ContainsFunc(c.port.Local, same)
 }
 
 func denyBy(letter byte) []string {

@@ -78,50 +78,86 @@ func newDispatch(root, about string, addrBits int) *dispatch {
 type chainEdit map[string]*chain
 
 // update changes what is done at sites, "" to forget one, and returns the chains that
-// are different then.
+// are different then. What is at a site already costs nothing.
 func (d *dispatch) update(changes map[site]string) chainEdit {
-	touched := make([]site, 0, len(changes))
-	for k := range changes {
-		touched = append(touched, k)
-	}
-	slices.Sort(touched)
 	edit := make(chainEdit)
+	touched := d.differing(changes)
+	if len(touched) == 0 && len(changes) > 0 {
+		return edit
+	}
 	// What leads to no touched site stays as it is, but for a chain that gets or loses its
 	// only sibling: it comes or goes, and its children change their parent. So look
 	// for what may go one level below the way to touched sites, and for what is there then two.
 	w := walker{dispatch: d, below: 1, emit: func(c *chain) { edit[c.name] = nil }}
 	w.walk(d.root, d.keys, touched, w.below)
-	for _, k := range touched {
-		d.put(k, changes[k], len(touched) == 1)
-	}
-	if len(touched) > 1 {
-		d.keys = d.keys[:0]
-		for k := range d.to {
-			d.keys = append(d.keys, k)
-		}
-		slices.Sort(d.keys)
-	}
+	d.put(touched, changes)
 	w.below, w.emit = 2, func(c *chain) { edit[c.name] = c }
 	w.walk(d.root, d.keys, touched, w.below)
 	return edit
 }
 
-// put changes one site, and keys too if keep is true.
-func (d *dispatch) put(k site, what string, keep bool) {
-	i, found := slices.BinarySearch(d.keys, k)
-	switch {
-	case what == "" && !found:
-	case what == "":
-		delete(d.to, k)
-		if keep {
-			d.keys = slices.Delete(d.keys, i, i+1)
-		}
-	default:
-		d.to[k] = what
-		if keep && !found {
-			d.keys = slices.Insert(d.keys, i, k)
+// differing returns the sites at which changes do something else than is done now, sorted.
+func (d *dispatch) differing(changes map[site]string) []site {
+	touched := make([]site, 0, len(changes))
+	for k, what := range changes {
+		if d.to[k] != what {
+			touched = append(touched, k)
 		}
 	}
+	slices.Sort(touched)
+	return touched
+}
+
+// put changes sites, which are sorted.
+func (d *dispatch) put(touched []site, changes map[site]string) {
+	var gone, come []site
+	for _, k := range touched {
+		what := changes[k]
+		switch _, found := d.to[k]; {
+		case what == "":
+			gone = append(gone, k)
+			delete(d.to, k)
+			continue
+		case !found:
+			come = append(come, k)
+		}
+		d.to[k] = what
+	}
+	d.keys = insertSorted(deleteSorted(d.keys, gone), come)
+}
+
+// deleteSorted takes some keys, all of which are there, out of many. Each key moves at most once, in
+// long runs: two keys of 50,000 cost no more than one.
+func deleteSorted(keys, gone []site) []site {
+	to, from := 0, 0
+	for i, k := range gone {
+		at, _ := slices.BinarySearch(keys[from:], k)
+		if at += from; i == 0 {
+			to = at
+		} else {
+			to += copy(keys[to:], keys[from:at])
+		}
+		from = at + 1
+	}
+	if from > 0 {
+		to += copy(keys[to:], keys[from:])
+		clear(keys[to:])
+		keys = keys[:to]
+	}
+	return keys
+}
+
+// insertSorted puts some keys, none of which is there, among many, from the last to the first.
+func insertSorted(keys, come []site) []site {
+	end := len(keys) // of what has not moved yet
+	keys = slices.Grow(keys, len(come))[:len(keys)+len(come)]
+	for i := len(come) - 1; i >= 0; i-- {
+		at, _ := slices.BinarySearch(keys[:end], come[i])
+		copy(keys[at+i+1:], keys[at:end])
+		keys[at+i] = come[i]
+		end = at
+	}
+	return keys
 }
 
 // A walker visits chains of a dispatch.

@@ -25,9 +25,9 @@
 // A port whose packets all come by one row needs no R-… chain. The pool's chain holds a DNAT rule for each endpoint, so with n endpoints a packet
 // passes n/2 more on average.
 //
-// The first rule of a chain has a comment with a digest of the chain. By it and the number
-// of rules [Backend.Sync] and [Backend.Check] tell whether a chain is as it should be, however a
-// version of iptables prints rules.
+// The first rule of a chain has a comment with a digest of the chain's rules. [Backend.Sync] and [Backend.Check] compare it
+// with what they want, and with the rules that are really there, whatever a version of iptables adds to them when it
+// prints them. Where it prints them in a way that is not known, they say so and compare the number of rules.
 //
 // # Limits
 //

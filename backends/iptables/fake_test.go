@@ -24,6 +24,10 @@ type fakeKernel struct {
 	number  uint32 // generation
 	sysctls map[string]string
 	log     []string // sysctls and commits in order
+
+	failSave error
+	failTry  func(text string) bool   // rules that are not understood; nil: none
+	print    func(rule string) string // how a rule is printed; nil: as it was restored
 }
 
 func newFakeKernel() *fakeKernel {
@@ -54,7 +58,9 @@ func (k *fakeKernel) version(context.Context, *family) (string, error) {
 }
 
 func (k *fakeKernel) save(_ context.Context, f *family, t table) (string, error) {
-	k.saves++
+	if k.saves++; k.failSave != nil {
+		return "", k.failSave
+	}
 	return k.dump(f.command + " " + t.String()), nil
 }
 
@@ -68,6 +74,9 @@ func (k *fakeKernel) dump(name string) string {
 		}
 		fmt.Fprintf(&chains, ":%s %s [0:0]\n", c, policy)
 		for _, r := range k.tables[name][c] {
+			if k.print != nil {
+				r = k.print(r)
+			}
 			fmt.Fprintf(&rules, "-A %s %s\n", c, r)
 		}
 	}
@@ -84,6 +93,9 @@ func (k *fakeKernel) all() string {
 }
 
 func (k *fakeKernel) restore(_ context.Context, f *family, text string, try bool) error {
+	if try && k.failTry != nil && k.failTry(text) {
+		return errors.New("not understood")
+	}
 	if try {
 		return nil
 	}

@@ -2,6 +2,7 @@ package iptables
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -11,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vipkit/vipkit/proxy/service"
 )
 
 // inNamespace moves the test into a network namespace of its own, with a backend of each
@@ -169,6 +172,58 @@ func TestKernelFlushedBySomebodyElse(t *testing.T) {
 			if ok, err := b.Check(t.Context()); !ok {
 				t.Fatalf("%s: Check after the repair: %v", f.name, err)
 			}
+		}
+	})
+}
+
+// TestKernelRuleReplaced replaces rules that are not the first of their chain.
+func TestKernelRuleReplaced(t *testing.T) {
+	onBoth(t, func(t *testing.T, v Variant) {
+		t.Helper()
+		b := inNamespace(t, v, Options{})
+		s := newStory(t, node())
+		s.sync(b, everything())
+		want := saved(t, v)
+		pool := "VIPKIT-" + hashed(letterCluster, "ns1/a:p80 tcp")
+		for _, args := range [][]string{
+			{"-t", "nat", "-R", pool, "2", "-p", "tcp", "-j", "DNAT", "--to-destination", "10.66.66.66:6666"},
+			{"-t", "filter", "-R", "VIPKIT-OUTPUT", "2", "-j", "ACCEPT"},
+		} {
+			for _, next := range []*Backend{b, again(t, b)} {
+				run(t, v, "", "iptables", args...)
+				if next == b {
+					if ok, err := b.Check(t.Context()); ok || err == nil {
+						t.Errorf("fault F08 %v: Check = %t, %v", args, ok, err)
+					}
+				}
+				s.restart(next)
+				if got := saved(t, v); strings.Contains(got, "10.66.66.66") || len(got) != len(want) {
+					t.Errorf("fault F08 %v: after a full Sync\n%s\nwant\n%s", args, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestKernelPrintsPortsAsWeDo has trees that are split by ports, and a pool of many.
+func TestKernelPrintsPortsAsWeDo(t *testing.T) {
+	onBoth(t, func(t *testing.T, v Variant) {
+		t.Helper()
+		b := inNamespace(t, v, Options{})
+		ports := func(s *service.Service) {
+			s.Ports = nil
+			for i := range uint16(64) {
+				s.Ports = append(s.Ports, service.Port{Name: fmt.Sprint("p", i), Protocol: corev1.ProtocolTCP, Port: 1 + 1023*i, NodePort: 2 + 1023*i})
+			}
+		}
+		var eps strings.Builder
+		for i := range 100 {
+			fmt.Fprintf(&eps, "10.200.1.%d:8080@n1 ", i+1)
+		}
+		s := newStory(t, node())
+		s.sync(b, with(app{name: "a", vip: vips, eps: localEPs, changes: []func(*service.Service){ports}}, app{name: "b", vip: "10.96.0.51", eps: eps.String()}))
+		if stats := s.restart(again(t, b)); stats.Statements > 0 {
+			t.Errorf("fault F08 a restart without a change restores %d lines", stats.Statements)
 		}
 	})
 }

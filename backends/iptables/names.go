@@ -94,4 +94,18 @@ func printOf(digest string, n int) string {
 	return digest + "/" + strconv.Itoa(n)
 }
 
-func (c *chain) digest() string { return hashText(strings.Join(c.rules, "\n")) }
+// digest is that of all rules, in which the comment that carries it has no part.
+func (c *chain) digest() string {
+	d := newDigester("")
+	for _, r := range c.rules {
+		d.add(strings.Fields(r)) // nothing that we write is quoted, but for comments
+	}
+	return d.text()
+}
+
+// altered is what a chain prints whose rules are not those of the digest that it carries.
+func altered(print string) string { return print + alteredMark }
+
+func isAltered(print string) bool { return strings.HasSuffix(print, alteredMark) }
+
+const alteredMark = " altered"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,23 @@ func damages() map[string]func(k *fakeKernel) {
 		"#65 c: one rule removed": func(k *fakeKernel) {
 			name := "VIPKIT-" + hashed(letterCluster, "ns1/a:p80 tcp")
 			natTable(k)[name] = natTable(k)[name][1:]
+		},
+		"fault F08 a rule that is not the first replaced": func(k *fakeKernel) {
+			rules := natTable(k)["VIPKIT-"+hashed(letterCluster, "ns1/a:p80 tcp")]
+			rules[1] = "-p tcp -j DNAT --to-destination 10.66.66.66:6666"
+		},
+		"fault F08 two rules swapped": func(k *fakeKernel) {
+			rules := k.tables["iptables filter"]["VIPKIT-OUTPUT"]
+			first, rest, _ := strings.Cut(rules[0], `" `)
+			rules[0], rules[1] = first+`" `+rules[1], rest
+		},
+		"fault F08 the first rule replaced, but for its comment": func(k *fakeKernel) {
+			rules := natTable(k)["VIPKIT-SERVICES"]
+			rules[0] = strings.Replace(rules[0], "VIPKIT-IPS", "VIPKIT-PORTS", 1)
+		},
+		"fault F08 a match added": func(k *fakeKernel) {
+			rules := natTable(k)["VIPKIT-POSTROUTING"]
+			rules[1] += " -m socket"
 		},
 		"#65 d: one jump removed": func(k *fakeKernel) { natTable(k)["PREROUTING"] = nil },
 		"a jump twice": func(k *fakeKernel) {
@@ -91,6 +109,95 @@ func TestCheckReadsNothingIfNobodyCommitted(t *testing.T) {
 			t.Fatalf("Check = %t, %v after %d reads, want true after four", ok, err, k.saves-saves)
 		}
 	}
+}
+
+// TestAnyReplacedRuleIsSeen replaces each rule of ours, one at a time, and starts anew.
+func TestAnyReplacedRuleIsSeen(t *testing.T) {
+	k := newFakeKernel()
+	b, s := k.backend(t, Options{}), newStory(t, node())
+	s.sync(b, everything())
+	want := k.all()
+	for name, chains := range k.tables {
+		for chain, rules := range chains {
+			for i := range rules {
+				if !strings.HasPrefix(chain, "VIPKIT-") {
+					continue
+				}
+				k.tables[name][chain] = slices.Clone(rules)
+				k.tables[name][chain][i] = "-s 192.0.2.99/32 -j RETURN"
+				k.number++
+				if ok, err := b.Check(t.Context()); ok || err == nil {
+					t.Errorf("fault F08 rule %d of %s %s: Check = %t, %v", i, name, chain, ok, err)
+				}
+				b = k.backend(t, Options{})
+				s.restart(b)
+				equal(t, k.all(), want)
+			}
+		}
+	}
+}
+
+// TestRulesPrintedInAnotherWay is about a version of the programs that nobody has seen yet.
+func TestRulesPrintedInAnotherWay(t *testing.T) {
+	k := newFakeKernel()
+	k.print = func(rule string) string { return strings.Replace(rule, "--ctstate NEW", "--ctstate new", 1) }
+	b, s := k.backend(t, Options{}), newStory(t, node())
+	s.sync(b, with(app{name: "a", vip: vips, eps: localEPs}))
+	k.number++
+	if ok, _ := b.Check(t.Context()); ok {
+		t.Error("Check is true, and nothing of what is printed is known")
+	}
+	s.restart(b)
+	for range 2 {
+		k.number++
+		if ok, err := b.Check(t.Context()); !ok || err == nil {
+			t.Errorf("Check = %t, %v, want true and that only numbers were compared", ok, err)
+		}
+		if stats := s.restart(b); stats.Statements > 0 {
+			t.Errorf("a full Sync restores %d lines that are right", stats.Statements)
+		}
+	}
+	natTable := k.tables["iptables nat"]
+	natTable["VIPKIT-SERVICES"] = natTable["VIPKIT-SERVICES"][1:]
+	k.number++
+	if ok, _ := b.Check(t.Context()); ok {
+		t.Error("Check is true, and a rule is gone")
+	}
+}
+
+// TestCheckThatCannotRead is fault F15 in this backend: what cannot be read was not changed.
+func TestCheckThatCannotRead(t *testing.T) {
+	k := newFakeKernel()
+	b, s := k.backend(t, Options{}), newStory(t, node())
+	s.sync(b, with(app{name: "a", vip: vips, eps: localEPs}))
+	k.number++
+	k.failSave = errors.New("out of memory")
+	if ok, err := b.Check(t.Context()); !ok || !errors.Is(err, k.failSave) {
+		t.Errorf("fault F15 Check = %t, %v, want true and why", ok, err)
+	}
+	k.failSave = nil
+	natTable := k.tables["iptables nat"]
+	natTable["VIPKIT-SERVICES"] = nil
+	if ok, _ := b.Check(t.Context()); ok {
+		t.Error("fault F15 Check that could not read took what is there for right")
+	}
+}
+
+// TestHeldPortYieldsItsFrontends is fault F05 in this backend.
+func TestHeldPortYieldsItsFrontends(t *testing.T) {
+	k := newFakeKernel()
+	k.failTry = func(text string) bool { return strings.Contains(text, "recent") }
+	shared := func(s *service.Service) { s.IPv4.ExternalIPs = []netip.Addr{addr("203.0.113.50")} }
+	b, s := k.backend(t, Options{}), newStory(t, node())
+	other := app{name: "b", vip: "10.96.0.51", eps: remoteEPs}
+	s.sync(b, with(app{name: "a", vip: vips, eps: localEPs, changes: []func(*service.Service){shared}}, other))
+	other.changes = []func(*service.Service){shared}
+	err := s.try(b, with(app{name: "a", vip: vips, eps: localEPs, changes: []func(*service.Service){affine}}, other))
+	if partial := (*plan.PartialError)(nil); !errors.As(err, &partial) {
+		t.Fatalf("fault F05 Sync = %v, want a PartialError", err)
+	}
+	s.sync(b, with(app{name: "a", vip: vips, eps: localEPs + " " + remoteEPs}))
+	equal(t, k.all(), s.fresh())
 }
 
 func TestJumpsComeFirstAgain(t *testing.T) {

@@ -2,14 +2,14 @@ package iptables
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// parseSaved reads the output of iptables-save for one table: our chains by the
-// digests they carry, and where others name them. It does not understand rules, so
-// it does not matter how a version of iptables prints them.
+// parseSaved reads the output of iptables-save for one table: our chains by the digests they carry, whether
+// their rules are those of the digest, and where others name them. It does not understand rules: see canonical.
 func parseSaved(text, prefix string) *state {
-	p := savedParser{prefix: prefix + "-", comment: jumpComment(prefix), state: newState(), counts: make(map[string]int), digests: make(map[string]string)}
+	p := savedParser{prefix: prefix + "-", comment: jumpComment(prefix), state: newState(), chains: make(map[string]*savedChain)}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		switch {
@@ -20,8 +20,12 @@ func parseSaved(text, prefix string) *state {
 			p.rule(name, rule)
 		}
 	}
-	for name, n := range p.counts {
-		p.state.chains[name] = printOf(p.digests[name], n)
+	for name, c := range p.chains {
+		print := printOf(c.digest, c.rules)
+		if c.rules > 0 && c.content.text() != c.digest {
+			print = altered(print)
+		}
+		p.state.chains[name] = print
 	}
 	return p.state
 }
@@ -29,22 +33,41 @@ func parseSaved(text, prefix string) *state {
 type savedParser struct {
 	prefix, comment string
 	state           *state
-	counts          map[string]int
-	digests         map[string]string
+	chains          map[string]*savedChain
+}
+
+// A savedChain is what is read of a chain of ours.
+type savedChain struct {
+	rules   int
+	digest  string   // that it carries
+	content digester // of its rules
 }
 
 func (p *savedParser) chain(line string) {
 	name, _, _ := strings.Cut(line, " ")
 	if ours, ok := strings.CutPrefix(name, p.prefix); ok {
-		p.counts[ours] = 0
+		p.ours(ours)
 	}
 }
 
+func (p *savedParser) ours(name string) *savedChain {
+	c := p.chains[name]
+	if c == nil {
+		c = &savedChain{content: newDigester(p.prefix)}
+		p.chains[name] = c
+	}
+	return c
+}
+
+// rule reads a rule. The first of a chain of ours carries the digest in a comment, which is no part of it.
 func (p *savedParser) rule(name, rule string) {
 	if ours, ok := strings.CutPrefix(name, p.prefix); ok {
-		if p.counts[ours]++; p.counts[ours] == 1 {
-			p.digests[ours] = digestOf(rule)
+		c := p.ours(ours)
+		words := splitQuoted(rule)
+		if c.rules++; c.rules == 1 {
+			c.digest, words = cutDigest(words)
 		}
+		c.content.add(words)
 		return
 	}
 	if _, seen := p.state.first[name]; !seen {
@@ -64,11 +87,14 @@ func (p *savedParser) rule(name, rule string) {
 	}
 }
 
-// digestOf returns the first word of a rule's comment.
-func digestOf(rule string) string {
-	comment, _ := inspect(rule)
-	digest, _, _ := strings.Cut(comment, " ")
-	return digest
+// cutDigest returns the first word of a rule's comment, and the rule without the comment.
+func cutDigest(words []string) (digest string, rest []string) {
+	i := slices.Index(words, "--comment")
+	if i < 2 || i+1 >= len(words) {
+		return "", words
+	}
+	digest, _, _ = strings.Cut(words[i+1], " ")
+	return digest, slices.Concat(words[:i-2], words[i+2:])
 }
 
 // inspect returns the comment of a rule and the chain or target it goes to.
@@ -87,6 +113,9 @@ func inspect(rule string) (comment, target string) {
 
 // splitQuoted splits at spaces outside double quotes, and takes quotes and backslashes off.
 func splitQuoted(s string) []string {
+	if !strings.ContainsRune(s, '"') {
+		return strings.Fields(s)
+	}
 	var out []string
 	var word strings.Builder
 	quoted, begun := false, false

@@ -109,7 +109,7 @@ func follow(set ruleset, p *plan.Plan, packet plan.Packet) string {
 		switch {
 		case tr.verdict != "":
 			return strings.ToLower(tr.verdict)
-		case !tr.dnat:
+		case !tr.sent:
 			return "pass"
 		}
 		list = append(list, fmt.Sprintf("%s masq=%t", netip.AddrPortFrom(tr.dst, uint16(tr.port)), tr.masq))
@@ -183,6 +183,32 @@ func TestRulesDoWhatTheTraceSays(t *testing.T) {
 				compareWithTrace(t, p, Options{}, "10.96.7.7:80", "[fd00:96::77]:80", "8.8.8.8:80")
 			})
 		}
+	}
+}
+
+// TestEndpointAtTheAddressOfItsFrontend has endpoints to which a packet is translated without a change.
+func TestEndpointAtTheAddressOfItsFrontend(t *testing.T) {
+	tests := []struct {
+		name, at string
+		eps      string
+		changes  []func(*service.Service)
+	}{
+		{"here", "192.0.2.10", hostEPs, nil},
+		{"here, with source ranges", "192.0.2.10", hostEPs, []func(*service.Service){restricted("198.51.100.0/24")}},
+		{"here and elsewhere, with source ranges", "192.0.2.10", hostEPs + " " + remoteEPs, []func(*service.Service){restricted("198.51.100.0/24", "192.0.2.0/24")}},
+		{"here and elsewhere, Local, with source ranges", "192.0.2.10", hostEPs + " " + remoteEPs, []func(*service.Service){externalLocal, restricted("198.51.100.0/24")}},
+		{"elsewhere, Local", "203.0.113.9", "203.0.113.9:8080@n2", []func(*service.Service){externalLocal}},
+		{"elsewhere, Local, with source ranges", "203.0.113.9", "203.0.113.9:8080@n2", []func(*service.Service){externalLocal, restricted("10.200.1.0/24")}},
+	}
+	for _, tt := range tests {
+		t.Run("fault F08b "+tt.name, func(t *testing.T) {
+			changes := append([]func(*service.Service){func(s *service.Service) {
+				s.Ports[0].Port, s.Ports[0].NodePort = 8080, 30080
+				s.IPv4.LoadBalancerIPs = []netip.Addr{addr(tt.at)}
+			}}, tt.changes...)
+			p := planOf(node(), with(app{name: "svc1", vip: vips, eps: tt.eps, changes: changes}))
+			compareWithTrace(t, p, Options{})
+		})
 	}
 }
 

@@ -31,7 +31,8 @@ type traveller struct {
 	local    []netip.Addr // addresses of the node
 	known    bool         // not the first packet of its flow
 	invalid  bool
-	dnat     bool
+	dnat     bool // as connection tracking takes it down
+	sent     bool // to an endpoint
 	mark     uint64
 
 	choice  int             // which of the random matches is the first to hold
@@ -233,7 +234,8 @@ func (set ruleset) enter(table, name string, p *traveller) (done bool) {
 			p.markBy(r)
 		case "DNAT":
 			to := netip.MustParseAddrPort(r.arg)
-			p.dst, p.port, p.dnat = to.Addr(), int(to.Port()), true
+			p.sent, p.dnat = true, to != netip.AddrPortFrom(p.dst, uint16(p.port)) // as the kernel has it
+			p.dst, p.port = to.Addr(), int(to.Port())
 			return true
 		default:
 			if set.enter(table, r.target, p) {

@@ -92,6 +92,9 @@ func (n *node) compile(p *plan.Port) (*program, error) {
 			out.marked = append(out.marked, n.server(p, key, pool))
 		}
 	}
+	if p.HealthCheckNodePort != 0 {
+		out.elements = append(out.elements, element{box: box(boxHealthChecks, p.Family), key: strconv.Itoa(int(p.HealthCheckNodePort))})
+	}
 	return out, nil
 }
 

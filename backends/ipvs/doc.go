@@ -35,6 +35,7 @@
 //	frontends      all sites (address . protocol . port); also the record of which virtual servers are ours
 //	bound          addresses on the interface: their unused ports refuse, or every port of the host were open there
 //	cluster-ips    the same for ClusterIPs, bound or not
+//	health-checks  healthCheckNodePorts, which are open on bound addresses but ClusterIPs
 //	gone-ips       ClusterIPs that stay for old connections only: other packets drop
 //	service-cidrs  ranges whose unused addresses drop
 //	pods           where this node's pods send from
@@ -52,6 +53,8 @@
 //	forward         0      the same for addresses that are not on the interface
 //	postrouting   100      masquerades; also what goes back to its sender, over the chains hairpin-4 and hairpin-6
 //
+// An external or load-balancer IP that another interface of the machine has is not bound: whoever listens there is reached.
+//
 // A Sync makes virtual servers by mark first, then what refuses new packets, addresses, and virtual servers by address, and
 // last removes what nobody wants. What is in the table before a virtual server is made, and until it is gone, is ours, as are addresses on the interface and marks
 // with our upper eight bits. Other virtual servers stay, unless a Service claims the very same address and port.
@@ -63,8 +66,8 @@
 // # What IPVS does otherwise
 //
 //	case                                  what happens                          reason
-//	unused port of an external or         refused; the plan lets it pass        the address is on the node
-//	load-balancer IP
+//	unused port of an external or         refused, but for healthCheckNodePorts; the address is on the node
+//	load-balancer IP                      the plan lets it pass
 //	UDP flow to an endpoint that is       goes on at another endpoint, or ends  IPVS knows no end of a flow that
 //	removed                               if there is none; an answer that is   could be waited for
 //	                                      under way may be lost

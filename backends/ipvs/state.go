@@ -13,8 +13,8 @@ import (
 type state struct {
 	ports    map[plan.Key]*program
 	claims   map[site][]claim // most have one
-	sites    map[site]want   // in place, those that are leaving included
-	elements map[element]int // by how many programs and sites want them
+	sites    map[site]want    // in place, those that are leaving included
+	elements map[element]int  // by how many programs and sites want them
 	servers  map[ServerKey]VirtualServer
 	leaving  map[ServerKey]bool // servers that drain
 

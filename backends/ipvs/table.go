@@ -18,6 +18,7 @@ const (
 	boxBound           = "bound"            // addresses on our interface
 	boxClusterIPs      = "cluster-ips"      // their unused ports reject
 	boxGoneIPs         = "gone-ips"         // ClusterIPs that stay for old connections only
+	boxHealthChecks    = "health-checks"    // ports of the node that answer on addresses of our interface too
 	boxServiceCIDRs    = "service-cidrs"    // their unused addresses drop
 	boxPods            = "pods"             // where this node's pods send from
 	boxRestricted      = "restricted"       // sites with source ranges
@@ -116,6 +117,7 @@ func declareBoxes(tx *knftables.Transaction, f corev1.IPFamily) {
 	set(boxBound, addr)
 	set(boxClusterIPs, addr)
 	set(boxGoneIPs, addr)
+	set(boxHealthChecks, "inet_service")
 	set(boxServiceCIDRs, addr, interval...)
 	set(boxPods, addr, interval...)
 	set(boxRestricted, siteType)
@@ -220,9 +222,13 @@ func filters(add func(string, string, ...any), o plan.Origin, f corev1.IPFamily)
 	add(chain, "%s vmap @%s", dialed(f), box(boxDeny+o.String(), f))
 	add(chain, "%s @%s return", dialed(f), box(boxFrontends, f))
 	// An address of ours is one of the host: without this every port of the host would be open on it.
-	for _, r := range [][2]string{{boxClusterIPs, verdictRefuse}, {boxGoneIPs, verdictDrop}, {boxBound, verdictRefuse}} {
-		add(chain, "meta l4proto { tcp, udp, sctp } %s daddr @%s %s", p, box(r[0], f), r[1])
-	}
+	// But load balancers ask for the health of a Service at its own address, and whoever listens there answers. A ClusterIP
+	// has no ports but its own.
+	unused := "meta l4proto { tcp, udp, sctp } %s daddr @%s %s"
+	add(chain, unused, p, box(boxClusterIPs, f), verdictRefuse)
+	add(chain, unused, p, box(boxGoneIPs, f), verdictDrop)
+	add(chain, "%s daddr @%s tcp dport @%s return", p, box(boxBound, f), box(boxHealthChecks, f))
+	add(chain, unused, p, box(boxBound, f), verdictRefuse)
 	add(chain, "%s daddr @%s return", p, box(boxBound, f))
 	add(chain, "%s daddr @%s drop", p, box(boxServiceCIDRs, f))
 }

@@ -95,7 +95,7 @@ func (c portCompiler) frontend(fe *plan.Frontend) {
 	if c.affine == nil {
 		at.pools(c.p, c.s, shape.Forwarding(fe.Actions))
 	}
-	at.verdict(c.p, boxNoEndpointIPs, boxNoEndpointPorts, denialOf(c.p, fe))
+	at.verdict(c.p, boxNoEndpointIPs, boxNoEndpointPorts, c.denial(fe))
 	if fe.Restricted {
 		at.restrict(c.p, fe.Allow)
 	}
@@ -124,18 +124,26 @@ func (c portCompiler) dispatch(fe *plan.Frontend, at target) string {
 	return gotoChain(row.name())
 }
 
-// denialOf returns the verdict for packets that were not translated, "" for none.
-func denialOf(p *program, fe *plan.Frontend) string {
+// denial returns the verdict for packets that were not translated, "" for none. If it is the same for all origins
+// whose packets are not forwarded, the others need no exception: theirs were translated. But the kernel does not take down as a
+// translation what changes nothing, to an endpoint at the very address and port of the frontend.
+func (c portCompiler) denial(fe *plan.Frontend) string {
 	sh := shape.Denying(fe.Actions)
 	if !sh.Has(shape.Reject, shape.Drop) {
 		return ""
 	}
-	if letter, ok := sh.Uniform(true); ok {
+	if letter, ok := sh.Uniform(!c.staysInPlace(fe)); ok {
 		return deny(letter)
 	}
 	chain := shared{kind: denyChain, shape: sh}
-	p.shared = append(p.shared, chain)
+	c.p.shared = append(c.p.shared, chain)
 	return gotoChain(chain.name())
+}
+
+// staysInPlace reports whether an endpoint of the port has the address and port of a frontend.
+func (c portCompiler) staysInPlace(fe *plan.Frontend) bool {
+	at := netip.AddrPortFrom(fe.Addr, fe.Port)
+	return slices.ContainsFunc(c.s.port.Reachable, func(e *endpoints.Endpoint) bool { return e.Addr == at })
 }
 
 // A target is where the elements of one frontend go.
