@@ -89,7 +89,7 @@ func (b *Backend) openTable() error {
 	if err != nil {
 		return &backends.UnsupportedError{Feature: "a usable nft program", Minimum: "nft 1.0.1", Err: err}
 	}
-	b.nft = nft
+	b.nft = timed{nft}
 	return nil
 }
 
