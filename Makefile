@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: demo test test-nft test-vm test-vm-short mutate agent soak e2e check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
+.PHONY: demo test test-nft test-vm test-vm-short mutate agent soak e2e e2e-suite check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
 
 demo:
 	@hack/deps nft
@@ -88,6 +88,11 @@ e2e: deps
 	@hack/deps curl openssl
 	examples/agent/e2e/control-plane build $(E2E_BIN)
 	cd examples/agent && VIPKIT_E2E=$(E2E_BIN) $(GO) test -count=1 -v -timeout 15m -run '^TestEndToEnd$$' .
+
+# Kubernetes' own tests of Services on a cluster of three nodes, made here: see hack/e2e-suite/README.md.
+PROXY ?= vipkit-nftables
+e2e-suite:
+	@hack/e2e-suite/suite $(PROXY)
 
 check: fmt vet lint test ids
 
