@@ -5,6 +5,7 @@
 #   make check      what a change must pass: fmt, vet, lint, tests, ids
 #   make soak       the agent under 2,000 changing Services, and killed 50 times; some minutes
 #   make e2e        the agent with a real control plane, which is built first
+#   make upstream   upstream's unit tests, whose every input vipkit is given too; needs no root
 #   make bench      beside kube-proxy, a quarter of an hour; bench-full for everything, hours
 #   make test-vm    the packet suites of nftables, iptables and ipvs on Debian's kernels; an hour or more
 #   make test-vm-short  of them, what each run has: minutes
@@ -20,7 +21,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: demo test test-nft test-vm test-vm-short mutate agent soak e2e e2e-suite check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
+.PHONY: demo test test-nft test-vm test-vm-short mutate agent soak e2e e2e-suite upstream upstream-short check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
 
 demo:
 	@hack/deps nft
@@ -93,6 +94,15 @@ e2e: deps
 PROXY ?= vipkit-nftables
 e2e-suite:
 	@hack/e2e-suite/suite $(PROXY)
+
+# Upstream's own unit tests, in a copy of its module; random objects besides. The first time everything
+# that they import is compiled, which takes a quarter of an hour on two cores. SEED chooses what is random.
+SEED ?= 1
+upstream:
+	cd hack/upstream && $(GO) vet . ./shadow && $(GO) test . ./shadow && $(GO) run . -seed $(SEED) -doc ../../docs/conformance.md
+
+upstream-short:
+	cd hack/upstream && $(GO) vet . ./shadow && $(GO) test . ./shadow && $(GO) run . -seed $(SEED) -short
 
 check: fmt vet lint test ids
 
