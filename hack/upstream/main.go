@@ -68,7 +68,7 @@ func (o options) main(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := makeTree(module, cache)
+	t, err := makeTree(ctx, module, cache)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/vipkit/vipkit/hack/upstream/shadow"
@@ -64,6 +65,9 @@ func (s suite) test(ctx context.Context, t *tree, o testOptions) error {
 		args = append(args, "-run="+s.run)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, upstreamModule+"/"+s.path)...)
+	// The go command's tests are processes of their own, and end with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = append(os.Environ(),
 		shadow.LogVariable+"="+o.log,
 		shadow.SeedVariable+"="+strconv.FormatInt(o.seed, 10),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,8 +29,8 @@ type tree struct {
 
 // makeTree makes the copy in the folder cache, or brings the one that is there up to date: files
 // that do not change keep their time, so nothing is compiled again.
-func makeTree(module, cache string) (*tree, error) {
-	t, err := findUpstream(module)
+func makeTree(ctx context.Context, module, cache string) (*tree, error) {
+	t, err := findUpstream(ctx, module)
 	if err != nil {
 		return nil, err
 	}
@@ -44,20 +45,20 @@ func makeTree(module, cache string) (*tree, error) {
 	if err := t.adapt(filepath.Join(module, "_overlay")); err != nil {
 		return nil, fmt.Errorf("add the adapters: %w", err)
 	}
-	if err := t.writeModfile(module); err != nil {
+	if err := t.writeModfile(ctx, module); err != nil {
 		return nil, fmt.Errorf("write %s: %w", t.modfile, err)
 	}
 	return t, nil
 }
 
 // findUpstream asks the go command, which downloads the module if it has to.
-func findUpstream(module string) (*tree, error) {
-	cmd := exec.Command("go", "mod", "download", upstreamModule)
+func findUpstream(ctx context.Context, module string) (*tree, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", upstreamModule)
 	cmd.Dir = module
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("download %s: %w: %s", upstreamModule, err, bytes.TrimSpace(out))
 	}
-	cmd = exec.Command("go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", upstreamModule)
+	cmd = exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", upstreamModule)
 	cmd.Dir = module
 	out, err := cmd.Output()
 	if err != nil {
@@ -141,13 +142,13 @@ func (t *tree) adapt(from string) error {
 }
 
 // writeModfile makes a go.mod beside the copy that is our own, but leads to the copy.
-func (t *tree) writeModfile(module string) error {
+func (t *tree) writeModfile(ctx context.Context, module string) error {
 	for _, name := range []string{"go.mod", "go.sum"} {
 		if err := t.replace(filepath.Join(module, name), filepath.Join(filepath.Dir(t.modfile), name)); err != nil {
 			return err
 		}
 	}
-	cmd := exec.Command("go", "mod", "edit", "-replace="+upstreamModule+"="+t.dir, t.modfile)
+	cmd := exec.CommandContext(ctx, "go", "mod", "edit", "-replace="+upstreamModule+"="+t.dir, t.modfile)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
 	}

@@ -1,7 +1,6 @@
 package shadow
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -94,8 +93,6 @@ func (t Table) difference(p Packet, upstream Fate, trace plan.Trace) string {
 	switch {
 	case same && (trace.Verdict != plan.Forward || upstream.Masquerade == ours.Masquerade):
 		return ""
-	case t.contested(p.Destination):
-		return "contested-address"
 	case same && slices.Contains(hosts(trace.Endpoints), p.Source):
 		return "hairpin-by-address"
 	case upstream.Output == "" && ours.Output == "REJECT" && trace.Port == nil && !t.Rejects:
@@ -116,10 +113,4 @@ func hosts(eps []*endpoints.Endpoint) []string {
 		out = append(out, e.Addr.Addr().String())
 	}
 	return out
-}
-
-func (t Table) contested(address string) bool {
-	return slices.ContainsFunc(t.Plan.Conflicts(), func(c plan.Conflict) bool {
-		return fmt.Sprint(c.Addr.Addr()) == address
-	})
 }
