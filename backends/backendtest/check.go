@@ -81,12 +81,13 @@ func (p *player) sent(l line, v variant) bool {
 
 // counts reports whether a line is about this data plane.
 func (p *player) counts(l line, proto corev1.Protocol) bool {
-	return (l.unless == "" || !p.limited(l.unless, proto)) && (l.onlyIf == "" || p.limited(l.onlyIf, proto))
+	has := func(limit Limit) bool { return p.limited(limit, proto) }
+	return !slices.ContainsFunc(l.unless, has) && (l.onlyIf == "" || has(l.onlyIf))
 }
 
 // limited reports whether the data plane has a limit that concerns a protocol.
 func (p *player) limited(limit Limit, proto corev1.Protocol) bool {
-	return slices.Contains(p.cfg.Limits, limit) && (limit != NoUDPDrain || proto == corev1.ProtocolUDP)
+	return slices.Contains(p.cfg.Limits, limit) && (limit != NoUDPDrain && limit != StaleUDPEnds || proto == corev1.ProtocolUDP)
 }
 
 // checkTrace compares what the plan, and a Backend that can, say of a line's packets.

@@ -41,9 +41,9 @@ type line struct {
 	// answers.
 	passed string // "refused" or "dropped"
 
-	open   string // name to keep a connection under
-	unless Limit  // packets are sent only if the data plane has not this limit
-	onlyIf Limit  // counts only for data planes with this limit
+	open   string  // name to keep a connection under
+	unless []Limit // packets are sent only if the data plane has none of these limits
+	onlyIf Limit   // counts only for data planes with this limit
 }
 
 // A target is an expected endpoint.
@@ -77,7 +77,7 @@ const (
 //	dropped
 //	passes to PLACE | passes refused | passes dropped
 //
-// and these tags: [open NAME], [if LIMIT], [unless LIMIT].
+// and these tags: [open NAME], [if LIMIT], [unless LIMIT], which may be repeated.
 func parseExpect(text string) ([]line, error) {
 	var out []line
 	var errs []error
@@ -158,7 +158,7 @@ func (l *line) parseTags(text string) (bare string, err error) {
 		case "open":
 			l.open = value
 		case "unless":
-			l.unless = Limit(value)
+			l.unless = append(l.unless, Limit(value))
 		case "if":
 			l.onlyIf = Limit(value)
 		default:

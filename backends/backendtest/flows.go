@@ -121,7 +121,7 @@ type steady struct {
 // probe sends a probe. Of a data plane that does not drain UDP the endpoint may go between a datagram and
 // its answer, but not twice.
 func (s *steady) probe(probe netlab.Probe) (netlab.Result, error) {
-	if !s.limited(NoUDPDrain, probe.Protocol) {
+	if !s.limited(NoUDPDrain, probe.Protocol) && !s.limited(StaleUDPEnds, probe.Protocol) {
 		return s.lab.Probe(probe)
 	}
 	short := probe

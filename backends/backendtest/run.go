@@ -52,6 +52,11 @@ const (
 	// NoUDPDrain says that flows of UDP leave their endpoint at once when it is removed:
 	// they go on at another one, if there is any, and the datagram that is under way may get no answer.
 	NoUDPDrain Limit = "no-udp-drain"
+
+	// StaleUDPEnds says that flows of UDP leave an endpoint when it no longer serves, as with a
+	// whole proxy that removes their entries of connection tracking: they go on at another
+	// one, if there is any.
+	StaleUDPEnds Limit = "stale-udp-ends"
 )
 
 // Config says what [Run] tests.
@@ -59,8 +64,16 @@ type Config struct {
 	// New returns a Backend that has just started. All of its instances are the same
 	// program on one node: one takes over what another left. New and all methods
 	// of the Backend are called in the network namespace of the node, on a locked thread: a
-	// goroutine that the Backend starts is in another one. Required.
+	// goroutine that the Backend starts is in another one. Required, or NewProxy.
 	New func(t *testing.T) backends.Backend
+
+	// NewProxy is used instead of New to judge a whole Service proxy from outside. Each one that it returns
+	// takes over from the last, which was stopped.
+	NewProxy func(t *testing.T) Proxy
+
+	// Asynchronous says that the Set of a Proxy returns before the rules are written. The suite then adds a
+	// Service of its own, and waits at each change until that is served as it should be.
+	Asynchronous bool
 
 	// Limits are what the data plane cannot do.
 	Limits []Limit
@@ -106,9 +119,19 @@ func Run(t *testing.T, cfg Config) {
 	}
 	close(queue)
 	workers.Wait()
-	if _, ok := cfg.New(t).(Tracer); !ok && cfg.Scenarios == nil {
+	if !cfg.traces(t) && cfg.Scenarios == nil {
 		runFloods(t, cfg)
 	}
+}
+
+// traces reports whether the data plane says itself what happens to packets, so that none are sent.
+func (cfg Config) traces(t *testing.T) bool {
+	t.Helper()
+	if cfg.NewProxy != nil {
+		return false
+	}
+	_, ok := cfg.New(t).(Tracer)
+	return ok
 }
 
 // A player plays one scenario.
@@ -122,6 +145,7 @@ type player struct {
 	noSCTP   bool // the kernel has no sockets of it
 	quick    bool // VIPKIT_QUICK
 	pace     pace
+	marker   marker
 
 	found map[string]map[string]visit // by flow and client, of sticky lines
 
@@ -138,11 +162,12 @@ func newPlayer(t *testing.T, cfg Config, s *scenario) *player {
 		found: map[string]map[string]visit{}, conns: map[string]*netlab.Conn{},
 		quick: os.Getenv("VIPKIT_QUICK") != "",
 	}
+	p.marker.player = p
 	var err error
 	if p.world, err = newWorld(p.book); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := cfg.New(t).(Tracer); !ok {
+	if !cfg.traces(t) {
 		p.noSCTP = lacksSCTP(t)
 		p.lab = newLab(t)
 		p.pace = measure(t, p.lab)
@@ -191,9 +216,38 @@ func lacksSCTP(t *testing.T) bool {
 func (p *player) start(t *testing.T) {
 	t.Helper()
 	p.inNode(t, func() error {
-		p.backend = p.cfg.New(t)
-		return nil
+		if p.cfg.NewProxy == nil {
+			p.backend = p.cfg.New(t)
+			return nil
+		}
+		return p.startProxy(t)
 	})
+}
+
+// startProxy stops the proxy that runs, if any, and makes a new one. It is stopped at the end in any case.
+func (p *player) startProxy(t *testing.T) error {
+	t.Helper()
+	if old, ok := p.backend.(*outside); ok {
+		if err := old.proxy.Stop(t.Context()); err != nil {
+			return err
+		}
+	}
+	o := &outside{proxy: p.cfg.NewProxy(t), state: p.world.state, settled: p.settle}
+	p.backend = o
+	t.Cleanup(func() {
+		if err := p.lab.Namespace(netlab.NodeName).Do(func() error { return o.proxy.Stop(context.WithoutCancel(t.Context())) }); err != nil {
+			t.Error(err)
+		}
+	})
+	return nil
+}
+
+// settle hands a state over, and waits until it is written.
+func (p *player) settle(ctx context.Context, set func(marker State) error) error {
+	if !p.cfg.Asynchronous {
+		return set(State{})
+	}
+	return p.marker.settle(ctx, set)
 }
 
 // inNode runs f in the node's namespace, or anywhere if there is none.

@@ -32,10 +32,10 @@ func TestParseLine(t *testing.T) {
 		{"p -> vip:80 => refused", line{from: "p", to: "vip", port: 80, verdict: plan.Reject}},
 		{"p -> vip:80 => dropped", line{from: "p", to: "vip", port: 80, verdict: plan.Drop}},
 		{"p -> vip:80 => passes refused [if x]", line{from: "p", to: "vip", port: 80, passed: "refused", onlyIf: "x"}},
-		{"p -> proxy:80 => passes to proxy [unless x]", line{from: "p", to: "proxy", port: 80, passed: "proxy", pool: []target{{place: "proxy"}}, unless: "x"}},
+		{"p -> proxy:80 => passes to proxy [unless x]", line{from: "p", to: "proxy", port: 80, passed: "proxy", pool: []target{{place: "proxy"}}, unless: []Limit{"x"}}},
 		{"wait 2s", line{wait: 2 * time.Second}},
 		{"alive x", line{alive: "x"}},
-		{"alive x [unless y]", line{alive: "x", unless: "y"}},
+		{"alive x [unless y]", line{alive: "x", unless: []Limit{"y"}}},
 		{"left x a b [if y]", line{left: "x", pool: []target{{place: "a"}, {place: "b"}}, onlyIf: "y"}},
 	}
 	for _, tt := range tests {

@@ -27,6 +27,11 @@ type world struct {
 	config   plan.Config
 	plan     *plan.Plan
 	cursor   plan.Cursor
+
+	// For proxies that take objects.
+	settings     Settings
+	keptServices map[types.NamespacedName]*corev1.Service
+	keptSlices   map[types.NamespacedName]*discoveryv1.EndpointSlice
 }
 
 func newWorld(b *book) (*world, error) {
@@ -34,7 +39,10 @@ func newWorld(b *book) (*world, error) {
 		book:     b,
 		services: service.NewServiceChangeTracker(service.Options{}),
 		slices:   endpoints.NewEndpointsChangeTracker(endpoints.Options{}),
-		config:   plan.Config{Node: plan.Node{Name: NodeName}},
+		settings: Settings{NodeName: NodeName},
+
+		keptServices: map[types.NamespacedName]*corev1.Service{},
+		keptSlices:   map[types.NamespacedName]*discoveryv1.EndpointSlice{},
 	}
 	defaults := []setting{{"node-addresses", []string{"node", "node2"}}, {"pod-cidrs", []string{"localpods"}}}
 	err := w.configure(defaults)
@@ -67,10 +75,14 @@ func (w *world) apply(s step, variants []variant) error {
 	return nil
 }
 
-// sync gives a backend what has changed since the last sync.
+// sync gives a backend what has changed since the last sync. A proxy also gets objects that change
+// nothing in the plan.
 func (w *world) sync(ctx context.Context, b backends.Backend) error {
 	d := w.cursor.Delta(w.plan)
 	if d == nil {
+		if o, ok := b.(*outside); ok {
+			return o.Sync(ctx, nil)
+		}
 		return nil
 	}
 	err := b.Sync(ctx, d)
@@ -108,6 +120,7 @@ func (w *world) setObject(doc []byte, v variant) error {
 		}
 		s.Namespace = v.namespace(s.Namespace)
 		_, problems = w.services.Set(&s)
+		w.keepService(&s)
 	case "EndpointSlice":
 		var s discoveryv1.EndpointSlice
 		if err := yaml.UnmarshalStrict(doc, &s); err != nil {
@@ -115,6 +128,7 @@ func (w *world) setObject(doc []byte, v variant) error {
 		}
 		s.Namespace = v.namespace(s.Namespace)
 		_, problems = w.slices.Set(&s)
+		w.keepSlice(&s)
 	default:
 		return fmt.Errorf("unknown kind %q", kind.Kind)
 	}
@@ -139,8 +153,10 @@ func (w *world) delete(text string, v variant) error {
 	switch kind {
 	case "Service":
 		found = w.services.Delete(key)
+		delete(w.keptServices, key)
 	case "EndpointSlice":
 		found = w.slices.Delete(key)
+		delete(w.keptSlices, key)
 	}
 	if !found {
 		return fmt.Errorf("delete %q: no such object", text)
@@ -155,18 +171,20 @@ func (w *world) configure(settings []setting) error {
 			return fmt.Errorf("setting %s: %w", s.key, err)
 		}
 	}
-	return nil
+	var err error
+	w.config, err = w.settings.Config()
+	return err
 }
 
 func (w *world) set(s setting) (err error) {
-	c := &w.config
+	c := &w.settings
 	switch s.key {
 	case "zone":
-		c.Node.Zone = strings.Join(s.values, "")
+		c.Zone = strings.Join(s.values, "")
 	case "node-addresses":
-		c.Node.Addresses, err = w.addresses(s.values)
+		c.Addresses, err = w.addresses(s.values)
 	case "pod-cidrs":
-		c.Node.PodCIDRs, err = w.prefixes(s.values)
+		c.PodCIDRs, err = w.prefixes(s.values)
 	case "service-cidrs":
 		c.ServiceCIDRs, err = w.prefixes(s.values)
 	case "pod-interfaces":
@@ -214,7 +232,7 @@ func (w *world) prefixes(names []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-func (w *world) selector(names []string) (plan.NodePortSelector, error) {
+func (w *world) selector(names []string) ([]string, error) {
 	var values []string
 	for _, name := range names {
 		if name == "primary" || name == "localhost" || name == "all" {
@@ -223,13 +241,13 @@ func (w *world) selector(names []string) (plan.NodePortSelector, error) {
 		}
 		prefixes, err := w.prefixes([]string{name})
 		if err != nil {
-			return plan.NodePortSelector{}, err
+			return nil, err
 		}
 		for _, p := range prefixes {
 			values = append(values, p.String())
 		}
 	}
-	return plan.ParseNodePortSelector(values)
+	return values, nil
 }
 
 // both replaces names by their addresses or ranges in both families, and leaves
