@@ -46,10 +46,8 @@ type Proxy interface {
 // the process.
 func New(name, plane string) (Proxy, error) {
 	switch name + " " + plane {
-	case KubeProxy + " " + NFTables:
-		return newKubeNFTables()
-	case KubeProxy + " " + IPTables:
-		return newKubeIPTables()
+	case KubeProxy + " " + NFTables, KubeProxy + " " + IPTables:
+		return newTheirs(plane)
 	case Vipkit + " " + NFTables, Vipkit + " " + IPTables:
 		return newVipkit(plane)
 	default:

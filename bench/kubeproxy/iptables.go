@@ -1,7 +1,8 @@
-package proxies
+package kubeproxy
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -10,48 +11,55 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilsysctl "k8s.io/component-helpers/node/util/sysctl"
 	"k8s.io/kubernetes/pkg/proxy/iptables"
-	proxyutil "k8s.io/kubernetes/pkg/proxy/util"
 	utiliptables "k8s.io/kubernetes/pkg/util/iptables"
-
-	"github.com/vipkit/vipkit/bench/cluster"
 )
 
-func newKubeIPTables() (Proxy, error) {
-	if out, err := exec.Command("iptables", "--version").Output(); err != nil || !strings.Contains(string(out), "nf_tables") {
-		return nil, fmt.Errorf("proxies: the system's iptables is not the nft one: %s %w", out, err)
+// versionTime is how long a program may take to say its version.
+const versionTime = 10 * time.Second
+
+func (cfg Config) newIPTables(f corev1.IPFamily) (proxier, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), versionTime)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "iptables", "--version").Output(); err != nil || !strings.Contains(string(out), "nf_tables") {
+		return nil, fmt.Errorf("the system's iptables is not the nft one: %s %w", out, err)
 	}
-	c := &counter{}
-	ipt := &countingIPT{Interface: utiliptables.New(utiliptables.ProtocolIPv4), counter: c}
-	detector := proxyutil.NewDetectLocalByCIDR(cluster.PodCIDR)
-	p, err := iptables.NewProxier(quiet(), kubeConfig(), corev1.IPv4Protocol, ipt, utilsysctl.New(), detector,
-		cluster.Node, nodeIP(), nil, nil, false)
-	if err != nil {
-		return nil, fmt.Errorf("proxies: kube-proxy: %w", err)
+	return iptables.NewProxier(quiet(), cfg.kubeConfig(), f, cfg.iptables(f), utilsysctl.New(), cfg.detector(f),
+		cfg.Settings.NodeName, cfg.nodeIP(f), nil, cfg.health, false)
+}
+
+func (cfg Config) iptables(f corev1.IPFamily) *countingIPT {
+	protocol := utiliptables.ProtocolIPv4
+	if f == corev1.IPv6Protocol {
+		protocol = utiliptables.ProtocolIPv6
 	}
-	return newTheirs(p, c)
+	return &countingIPT{Interface: utiliptables.New(protocol), count: cfg.Count}
 }
 
 // countingIPT counts the lines that are restored, but for comments, tables and commits.
 type countingIPT struct {
 	utiliptables.Interface
-	counter *counter
+	count func(int, error)
 }
 
 // Restore counts the lines.
 func (i *countingIPT) Restore(t utiliptables.Table, data []byte, f utiliptables.FlushFlag, rc utiliptables.RestoreCountersFlag) error {
-	return i.counter.add(lines(data), i.Interface.Restore(t, data, f, rc))
+	err := i.Interface.Restore(t, data, f, rc)
+	i.count(lines(data), err)
+	return err
 }
 
 // RestoreAll counts the lines.
 func (i *countingIPT) RestoreAll(data []byte, f utiliptables.FlushFlag, rc utiliptables.RestoreCountersFlag) error {
-	return i.counter.add(lines(data), i.Interface.RestoreAll(data, f, rc))
+	err := i.Interface.RestoreAll(data, f, rc)
+	i.count(lines(data), err)
+	return err
 }
 
 // EnsureRule counts one statement if the rule was missing.
 func (i *countingIPT) EnsureRule(pos utiliptables.RulePosition, t utiliptables.Table, chain utiliptables.Chain, args ...string) (bool, error) {
 	existed, err := i.Interface.EnsureRule(pos, t, chain, args...)
 	if !existed && err == nil {
-		i.counter.statements++
+		i.count(1, nil)
 	}
 	return existed, err
 }
