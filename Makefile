@@ -21,7 +21,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: demo test test-nft test-vm test-vm-short mutate agent soak e2e e2e-suite upstream upstream-short check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
+.PHONY: demo test test-nft test-vm test-vm-short mutate agent soak e2e e2e-suite upstream upstream-short score score-short differential differential-short check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
 
 demo:
 	@hack/deps nft
@@ -104,6 +104,26 @@ upstream:
 upstream-short:
 	cd hack/upstream && $(GO) vet . ./shadow && $(GO) test . ./shadow && $(GO) run . -seed $(SEED) -short
 
+# All scenarios of the suite against whole proxies, kube-proxy's and ours, from outside; DOC=../docs/conformance.md writes the
+# table there. score-short plays some of them. See docs/conformance.md.
+SCORE_PROXIES ?= .*
+score: deps
+	cd bench && $(GO) test -json -count=1 -timeout 60m -run '^TestScore$$/^($(SCORE_PROXIES))$$' ./score | \
+		$(GO) run ./score/table -reasons score/reasons.txt $(if $(DOC),-doc $(DOC)) -partial=$(if $(filter .*,$(SCORE_PROXIES)),false,true)
+
+SCORE_SHORT := clusterip-.*|source-ranges-with-.*|change-endpoint-.*|nodeport-.*
+score-short: deps
+	cd bench && $(GO) test -json -count=1 -timeout 20m -run '^TestScore$$/nftables$$/^($(SCORE_SHORT))$$' ./score | \
+		$(GO) run ./score/table -reasons score/reasons.txt -partial
+
+# Random clusters through kube-proxy and ours, packet by packet. With an argument of -sabotage one sees that it notices faults.
+DIFFERENTIAL ?= -seed 1 -clusters 100
+differential: deps
+	cd bench && $(GO) build -o ../bin/differential ./differential && ../bin/differential $(DIFFERENTIAL)
+
+differential-short: deps
+	$(MAKE) differential DIFFERENTIAL='-seed 1 -clusters 4 -iptables 4 -for 2m'
+
 check: fmt vet lint test ids
 
 deps:
@@ -147,7 +167,7 @@ benchmarks:
 
 # A module of its own, for the sake of its dependencies.
 check-bench:
-	cd bench && $(GO) vet ./... && $(GO) test ./results
+	cd bench && $(GO) vet ./... && $(GO) test ./results ./score/table
 
 ids:
 	$(GO) run ./hack/ids

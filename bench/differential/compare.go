@@ -1,0 +1,380 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vipkit/vipkit/backends/backendtest"
+	"github.com/vipkit/vipkit/backends/backendtest/netlab"
+	"github.com/vipkit/vipkit/proxy/plan"
+)
+
+// A contender is a proxy with a copy of the network.
+type contender struct {
+	name  string
+	lab   *netlab.Lab
+	proxy backendtest.Proxy
+}
+
+// A difference is a question that was not answered alike.
+type difference struct {
+	Seed  uint64            `json:"seed"`
+	Step  int               `json:"step"`
+	Kind  string            `json:"kind"` // packet, affinity, coverage, health or sync
+	Probe string            `json:"probe"`
+	Got   map[string]string `json:"got"` // by contender
+	Plan  string            `json:"plan"`
+	Why   string            `json:"why"` // the plan's reason
+	ID    string            `json:"id"`  // of the known cause, "" if none
+}
+
+const (
+	atOnce   = 80 // probes under way in each network
+	short    = 700 * time.Millisecond
+	medium   = 3 * time.Second
+	long     = 6 * time.Second
+	rounds   = 10 // until all have reached what anybody has
+	lookMost = 24 // how many differences of a state are looked at again
+)
+
+// A comparison sends the same probes through all contenders.
+type comparison struct {
+	contenders []contender
+	gates      []chan struct{}
+	fresh      int // the last address that coverage used
+	counts     map[string]int
+	mu         sync.Mutex
+}
+
+func newComparison(contenders []contender) *comparison {
+	c := &comparison{contenders: contenders, counts: map[string]int{}}
+	for range contenders {
+		c.gates = append(c.gates, make(chan struct{}, atOnce))
+	}
+	return c
+}
+
+func (c *comparison) count(what string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[what] += n
+}
+
+// send sends one probe through the j-th contender.
+func (c *comparison) send(j int, p probe, patience time.Duration) string {
+	c.gates[j] <- struct{}{}
+	defer func() { <-c.gates[j] }()
+	c.count("packets through "+c.contenders[j].name, 1)
+	res, err := c.contenders[j].lab.Probe(netlab.Probe{From: p.from, Source: p.source, Destination: p.to, Protocol: p.proto, Timeout: patience})
+	if err != nil {
+		return "error: " + strings.ReplaceAll(err.Error(), " ", "_")
+	}
+	return result(res)
+}
+
+// A question is a probe, what the plan says, and what each contender answered.
+type question struct {
+	probe
+	expectation
+	got []map[string]int
+}
+
+func (c *comparison) clear(q *question) {
+	q.got = make([]map[string]int, len(c.contenders))
+	for j := range q.got {
+		q.got[j] = map[string]int{}
+	}
+}
+
+// ask sends the probe of each question as often as tries says for each contender, all at the same time.
+func (c *comparison) ask(questions []*question, tries func(q *question, j int) int, patience func(q *question) time.Duration) {
+	var wg sync.WaitGroup
+	for _, q := range questions {
+		for j := range c.contenders {
+			for range tries(q, j) {
+				wg.Go(func() {
+					r := c.send(j, q.probe, patience(q))
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					q.got[j][r]++
+				})
+			}
+		}
+	}
+	wg.Wait()
+}
+
+// packets asks plain questions: new connections and datagrams, until every contender has reached every endpoint that any of them
+// has or that the plan names. What differs then is asked anew with more patience, since a busy machine loses packets.
+func (c *comparison) packets(questions []*question) []difference {
+	c.count("questions", len(questions))
+	for _, q := range questions {
+		c.clear(q)
+	}
+	first := func(q *question, _ int) int {
+		if q.want[timeout] {
+			return 2
+		}
+		return 4
+	}
+	c.ask(questions, first, patient)
+	for range rounds {
+		if !c.missing(questions, patient) {
+			break
+		}
+	}
+	bad := slices.DeleteFunc(slices.Clone(questions), (*question).alike)
+	if len(bad) > lookMost {
+		c.count("differences not looked at again", len(bad)-lookMost)
+		bad = bad[:lookMost]
+	}
+	still := c.again(bad)
+	c.count("alike at the second look", len(bad)-len(still))
+	out := make([]difference, 0, len(still))
+	for _, q := range still {
+		out = append(out, c.differs("packet", q))
+	}
+	return out
+}
+
+// patient is how long to wait: long for what should be answered.
+func patient(q *question) time.Duration {
+	if q.want[timeout] {
+		return short
+	}
+	return medium
+}
+
+// missing asks those contenders once more that have not reached what others have, and reports whether there were any.
+func (c *comparison) missing(questions []*question, patience func(*question) time.Duration) bool {
+	any := false
+	lacks := func(q *question, j int) int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for outcome := range q.union() {
+			if q.plainly(j)[outcome] == 0 {
+				any = true
+				return 10
+			}
+		}
+		return 0
+	}
+	c.ask(questions, lacks, patience)
+	return any
+}
+
+// union is every answer that the plan or a contender has.
+func (q *question) union() map[string]bool {
+	all := map[string]bool{}
+	if !q.vague {
+		maps.Copy(all, q.want)
+	}
+	for j := range q.got {
+		for outcome := range q.plainly(j) {
+			all[outcome] = true
+		}
+	}
+	maps.DeleteFunc(all, func(outcome string, _ bool) bool { return !answered(outcome) })
+	return all
+}
+
+func (q *question) plainly(j int) map[string]int {
+	out := map[string]int{}
+	for outcome, n := range q.got[j] {
+		out[plain(outcome)] += n
+	}
+	return out
+}
+
+// again asks everything from the start, a few times.
+func (c *comparison) again(bad []*question) []*question {
+	for range 3 {
+		if len(bad) == 0 {
+			break
+		}
+		for _, q := range bad {
+			c.clear(q)
+		}
+		c.ask(bad, func(*question, int) int { return 4 }, func(*question) time.Duration { return long })
+		for range rounds {
+			if !c.missing(bad, func(*question) time.Duration { return long }) {
+				break
+			}
+		}
+		bad = slices.DeleteFunc(bad, (*question).alike)
+	}
+	return bad
+}
+
+// alike compares contenders to the last bit, and the plan by its words.
+func (q *question) alike() bool {
+	for j := range q.got {
+		if !maps.EqualFunc(q.got[j], q.got[0], func(int, int) bool { return true }) {
+			return false
+		}
+		if q.vague {
+			continue
+		}
+		if len(q.plainly(j)) != len(q.want) {
+			return false
+		}
+		for outcome := range q.plainly(j) {
+			if !q.want[outcome] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c *comparison) differs(kind string, q *question) difference {
+	d := difference{Kind: kind, Probe: q.probe.String(), Got: map[string]string{}, Plan: strings.Join(sortedKeys(q.want), " | "), Why: q.trace.Reason}
+	for j, one := range c.contenders {
+		d.Got[one.name] = strings.Join(sortedKeys(q.got[j]), " | ")
+	}
+	return d
+}
+
+// A memory is what clients with affinity reached at the last state, by contender, client and frontend.
+type memory map[string]string
+
+// sticky asks frontends with affinity several times in a row from one client. It must stay, also over a change if its endpoint does.
+func (c *comparison) sticky(questions []*question, last memory) (diffs []difference, now memory) {
+	now = memory{}
+	groups := map[string][]*question{} // one client of one Service port: one after the other
+	for _, q := range questions {
+		c.clear(q)
+		key := fmt.Sprintf("%s %s %s %s", q.trace.Port.PortName, q.proto, q.from, q.trace.Packet.Source)
+		groups[key] = append(groups[key], q)
+	}
+	c.count("questions with affinity", len(questions))
+	var wg sync.WaitGroup
+	for _, group := range groups {
+		for j := range c.contenders {
+			wg.Go(func() {
+				for _, q := range group {
+					for range 4 {
+						r := c.send(j, q.probe, medium)
+						if r == timeout && !q.want[timeout] {
+							r = c.send(j, q.probe, long)
+						}
+						q.got[j][r]++
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for key, group := range groups {
+		for _, q := range group {
+			bad := false
+			for j, one := range c.contenders {
+				at := one.name + " " + key + " " + q.to.String()
+				bad = !c.stays(q, j, last[at], samePool(group)) || bad
+				if samePool(group) {
+					now[at] = server(q.got[j])
+				}
+			}
+			if bad {
+				diffs = append(diffs, c.differs("affinity", q))
+			}
+		}
+	}
+	return diffs, now
+}
+
+// stays reports whether one contender answered with one endpoint of the plan's, and with the client's last one if that is still
+// in the pool and every frontend of the port has the same.
+func (c *comparison) stays(q *question, j int, before string, same bool) bool {
+	if q.vague {
+		return true
+	}
+	if len(q.got[j]) != 1 {
+		return false
+	}
+	for outcome := range q.plainly(j) {
+		if !q.want[outcome] {
+			return false
+		}
+	}
+	in := slices.ContainsFunc(sortedKeys(q.want), func(o string) bool { return strings.HasPrefix(o, before+" ") })
+	if before == "" || !same || !in {
+		return true
+	}
+	c.count("affinity seen again after a change", 1)
+	return server(q.got[j]) == before
+}
+
+func server(got map[string]int) string {
+	for outcome := range got {
+		if s, _, ok := strings.Cut(outcome, " "); ok {
+			return s
+		}
+	}
+	return ""
+}
+
+func samePool(group []*question) bool {
+	pool := func(q *question) []netip.AddrPort {
+		var out []netip.AddrPort
+		for _, e := range q.trace.Endpoints {
+			out = append(out, e.Addr)
+		}
+		return out
+	}
+	return !slices.ContainsFunc(group, func(q *question) bool { return !slices.Equal(pool(q), pool(group[0])) })
+}
+
+// newClients is how many clients coverage takes, enough to reach each of five endpoints but once in 10⁸ times.
+const newClients = 90
+
+// coverage asks a frontend with affinity from clients that nobody used before: all of the pool must be reached.
+func (c *comparison) coverage(cl *cluster, pl *plan.Plan, like *question) []difference {
+	if like.trace.Verdict != plan.Forward {
+		return nil
+	}
+	q := &question{probe: like.probe}
+	q.from = "out1"
+	q.source = netip.MustParseAddr(fmt.Sprintf("198.19.%d.1", c.fresh&255))
+	if q.to.Addr().Is6() {
+		q.source = netip.MustParseAddr(fmt.Sprintf("2001:db8:5:1::%x:1", c.fresh))
+	}
+	c.fresh++
+	q.expectation = cl.expect(pl, q.probe)
+	if q.trace.Verdict != plan.Forward || q.vague || len(q.want) < 2 {
+		return nil
+	}
+	c.clear(q)
+	c.count("pools covered", 1)
+	var wg sync.WaitGroup
+	source := q.source
+	for range newClients {
+		p := q.probe
+		p.source = source
+		source = source.Next()
+		for j := range c.contenders {
+			wg.Go(func() {
+				s, _, _ := strings.Cut(c.send(j, p, long), " ")
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				q.got[j][s]++
+			})
+		}
+	}
+	wg.Wait()
+	want := map[string]bool{}
+	for outcome := range q.want {
+		s, _, _ := strings.Cut(outcome, " ")
+		want[s] = true
+	}
+	q.want = want
+	if slices.ContainsFunc(q.got, func(got map[string]int) bool { return !slices.Equal(sortedKeys(got), sortedKeys(want)) }) {
+		return []difference{c.differs("coverage", q)}
+	}
+	return nil
+}
