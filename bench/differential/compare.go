@@ -38,7 +38,7 @@ const (
 	short    = 700 * time.Millisecond
 	medium   = 3 * time.Second
 	long     = 6 * time.Second
-	rounds   = 10 // until all have reached what anybody has
+	rounds   = 4  // of ten tries, until a contender has reached what anybody has
 	lookMost = 24 // how many differences of a state are looked at again
 )
 
@@ -81,10 +81,12 @@ func (c *comparison) send(j int, p probe, patience time.Duration) string {
 type question struct {
 	probe
 	expectation
-	got []map[string]int
+	got    []map[string]int
+	rounds int // that missing took
 }
 
 func (c *comparison) clear(q *question) {
+	q.rounds = 0
 	q.got = make([]map[string]int, len(c.contenders))
 	for j := range q.got {
 		q.got[j] = map[string]int{}
@@ -123,10 +125,7 @@ func (c *comparison) packets(questions []*question) []difference {
 		return 4
 	}
 	c.ask(questions, first, patient)
-	for range rounds {
-		if !c.missing(questions, patient) {
-			break
-		}
+	for c.missing(questions, patient) {
 	}
 	bad := slices.DeleteFunc(slices.Clone(questions), (*question).alike)
 	if len(bad) > lookMost {
@@ -150,22 +149,39 @@ func patient(q *question) time.Duration {
 	return medium
 }
 
-// missing asks those contenders once more that have not reached what others have, and reports whether there were any.
+// missing asks those contenders once more that have not reached what others have, and reports whether there were any. It gives up on a
+// question after some rounds: what is not reached by then is a difference, or a case for the second look.
 func (c *comparison) missing(questions []*question, patience func(*question) time.Duration) bool {
-	any := false
-	lacks := func(q *question, j int) int {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for outcome := range q.union() {
-			if q.plainly(j)[outcome] == 0 {
-				any = true
-				return 10
-			}
+	var todo []*question
+	for _, q := range questions {
+		if q.rounds < rounds && slices.ContainsFunc(q.lacking(), func(lacks bool) bool { return lacks }) {
+			q.rounds++
+			todo = append(todo, q)
+		}
+	}
+	again := make(map[*question][]bool, len(todo))
+	for _, q := range todo {
+		again[q] = q.lacking()
+	}
+	c.ask(todo, func(q *question, j int) int {
+		if again[q][j] {
+			return 10
 		}
 		return 0
+	}, patience)
+	return len(todo) > 0
+}
+
+// lacking says of each contender whether it has not reached all of the union.
+func (q *question) lacking() []bool {
+	out := make([]bool, len(q.got))
+	for j := range q.got {
+		mine := q.plainly(j)
+		for outcome := range q.union() {
+			out[j] = out[j] || mine[outcome] == 0
+		}
 	}
-	c.ask(questions, lacks, patience)
-	return any
+	return out
 }
 
 // union is every answer that the plan or a contender has.
@@ -193,7 +209,7 @@ func (q *question) plainly(j int) map[string]int {
 
 // again asks everything from the start, a few times.
 func (c *comparison) again(bad []*question) []*question {
-	for range 3 {
+	for range 2 {
 		if len(bad) == 0 {
 			break
 		}
@@ -201,10 +217,7 @@ func (c *comparison) again(bad []*question) []*question {
 			c.clear(q)
 		}
 		c.ask(bad, func(*question, int) int { return 4 }, func(*question) time.Duration { return long })
-		for range rounds {
-			if !c.missing(bad, func(*question) time.Duration { return long }) {
-				break
-			}
+		for c.missing(bad, func(*question) time.Duration { return long }) {
 		}
 		bad = slices.DeleteFunc(bad, (*question).alike)
 	}

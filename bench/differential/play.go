@@ -152,10 +152,11 @@ func (p *player) compare(ctx context.Context, cl *cluster, before map[string]*co
 		}
 	}
 	diffs = append(diffs, p.health(ctx, cl)...)
+	asked := slices.Concat(plain, sticky)
 	for i := range diffs {
-		j := slices.IndexFunc(plain, func(q *question) bool { return q.probe.String() == diffs[i].Probe })
+		j := slices.IndexFunc(asked, func(q *question) bool { return q.probe.String() == diffs[i].Probe })
 		if j >= 0 {
-			diffs[i].ID = explain(diffs[i], plain[j], pl)
+			diffs[i].ID = explain(diffs[i], asked[j], pl)
 		}
 	}
 	return diffs, now, nil
