@@ -83,6 +83,8 @@ func (w Write) compare(upstream WriteAnswer) (id, detail string) {
 		return "", ""
 	case upstream.Err != nil && (upstream.Unrelated || upstream.Refused && !upstream.aboutAllocation()):
 		return "refused-for-another-field", upstream.Err.Error()
+	case upstream.Err != nil && w.movesNodePort():
+		return "node-port-becomes-health-port", upstream.Err.Error()
 	case upstream.Err != nil:
 		return Unexplained, fmt.Sprintf("upstream refuses (%v), vipkit accepts", upstream.Err)
 	case err != nil:
@@ -99,6 +101,13 @@ func (w Write) compare(upstream WriteAnswer) (id, detail string) {
 		return "", ""
 	}
 	return Unexplained, strings.Join(bad, "; ")
+}
+
+// movesNodePort reports whether the number of a NodePort becomes the healthCheckNodePort.
+func (w Write) movesNodePort() bool {
+	return w.Before != nil && w.After != nil && slices.ContainsFunc(w.Before.Spec.Ports, func(p corev1.ServicePort) bool {
+		return p.NodePort != 0 && p.NodePort == w.After.Spec.HealthCheckNodePort
+	})
 }
 
 // aboutAllocation reports whether the object was refused for a field that has to do with

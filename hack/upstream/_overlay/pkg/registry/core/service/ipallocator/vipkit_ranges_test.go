@@ -26,7 +26,7 @@ func TestVipkitRanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &vipkitWorld{
-			t: t, g: g, upstream: upstream, there: map[string]bool{},
+			t: t, g: g, upstream: upstream, there: map[string]bool{}, released: map[netip.Addr]bool{},
 			vipkit: allocator.NewMultiCIDR(allocator.NewMemoryStore(nil), allocator.Options{}),
 		}
 		for range 80 {
@@ -42,6 +42,7 @@ type vipkitWorld struct {
 	upstream *MetaAllocator
 	vipkit   *allocator.MultiCIDR
 	there    map[string]bool
+	released map[netip.Addr]bool // by both, perhaps when no range had it
 }
 
 func (w *vipkitWorld) owner() allocator.Owner { return allocator.Owner{Name: "x"} }
@@ -104,6 +105,11 @@ func (w *vipkitWorld) compare(what string, upstream, vipkit error) bool {
 
 func (w *vipkitWorld) claim(ctx context.Context, addr netip.Addr) {
 	theirs, ours := w.upstream.Allocate(addr.AsSlice()), w.vipkit.Claim(ctx, addr, w.owner())
+	if theirs != nil && ours == nil && w.released[addr] {
+		shadow.Differ("service-cidrs", "released-without-a-range", "%v: %v", addr, theirs)
+		w.release(ctx, addr)
+		return
+	}
 	if !w.compare("claim "+addr.String(), theirs, ours) {
 		w.release(ctx, addr)
 	}
@@ -112,6 +118,7 @@ func (w *vipkitWorld) claim(ctx context.Context, addr netip.Addr) {
 func (w *vipkitWorld) release(ctx context.Context, addr netip.Addr) {
 	// Upstream does not mind what is not there; what matters is what can be claimed afterwards.
 	_ = w.upstream.Release(addr.AsSlice())
+	w.released[addr] = true
 	if err := w.vipkit.Release(ctx, addr, w.owner()); err != nil {
 		w.t.Fatal(err)
 	}
