@@ -21,7 +21,7 @@ FUZZTIME ?= 30s
 BENCH ?= .
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
-.PHONY: demo test test-nft test-vm test-vm-short mutate agent soak e2e e2e-suite upstream upstream-short score score-short differential differential-short check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
+.PHONY: demo test test-nft test-vm test-vm-short mutate agent soak e2e e2e-suite upstream upstream-short score score-short score-vm differential differential-short check fmt vet lint cross fuzz bench bench-full benchmarks check-bench ids tidy deps newest-api
 
 demo:
 	@hack/deps nft
@@ -115,6 +115,10 @@ SCORE_SHORT := clusterip-.*|source-ranges-with-.*|change-endpoint-.*|nodeport-.*
 score-short: deps
 	cd bench && $(GO) test -json -count=1 -timeout 20m -run '^TestScore$$/nftables$$/^($(SCORE_SHORT))$$' ./score | \
 		$(GO) run ./score/table -reasons score/reasons.txt -partial
+
+# The IPVS modes of both, in a virtual machine; its output is not part of the table.
+score-vm:
+	cd bench && $(call vm,$(VM_61)) -v -run '^TestScore$$/ipvs$$' ./score
 
 # Random clusters through kube-proxy and ours, packet by packet. With an argument of -sabotage one sees that it notices faults.
 DIFFERENTIAL ?= -seed 1 -clusters 100
