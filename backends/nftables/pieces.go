@@ -1,5 +1,7 @@
 package nftables
 
+import "slices"
+
 // Sizes of transactions. While the kernel commits one, nobody else can change nftables, and
 // nft and the kernel hold all of it in memory.
 const (
@@ -9,7 +11,48 @@ const (
 	// pieceElements is how many elements one transaction has at most, if it can be cut between
 	// Service ports.
 	pieceElements = 20_000
+
+	// removedRanges is how many source ranges one transaction removes, if it can be cut between Service ports. The
+	// kernel takes time for each that grows with their number: some 10 ms among 8,000.
+	removedRanges = 20
 )
+
+// transactions cuts items into transactions. What removes many source ranges comes last, in small ones:
+// other programs commit in between, and other Service ports do not wait.
+//
+// Where an adoption cleans up as well, the order of removals matters more.
+func (w *writer) transactions(items []*item) [][]*item {
+	if rangesRemoved(items) <= removedRanges || contains(items, replaceItem) || contains(items, staleItem) {
+		return w.pieces(items)
+	}
+	var rest, slow []*item
+	var out [][]*item
+	n := 0
+	for _, group := range cohesive(items) {
+		removed := rangesRemoved(group)
+		if removed == 0 {
+			rest = append(rest, group...)
+			continue
+		}
+		if n += removed; n > removedRanges && len(slow) > 0 {
+			out, slow, n = append(out, slow), nil, removed
+		}
+		slow = append(slow, group...)
+	}
+	return slices.Concat(w.pieces(rest), append(out, slow))
+}
+
+// rangesRemoved returns how many source ranges go with items, at most.
+func rangesRemoved(items []*item) (n int) {
+	for _, i := range items {
+		for _, el := range i.before.elements {
+			if el.id.box == boxAllowed || el.id.box == boxAllowedPorts {
+				n++
+			}
+		}
+	}
+	return n
+}
 
 // pieces cuts items into transactions. One piece has everything if a table comes back in
 // another layout, which must happen at once, or if little is to be written.

@@ -32,7 +32,10 @@ const maxRefusals = 64
 // writeAll writes items in as few transactions as possible: in one if there is not much to
 // write, otherwise in pieces that are complete for their Service ports.
 func (w *writer) writeAll(items []*item) error {
-	for _, piece := range w.pieces(items) {
+	for _, piece := range w.transactions(items) {
+		if err := w.ctx.Err(); err != nil {
+			return fmt.Errorf("nftables: sync: %w", err)
+		}
 		if err := w.write(piece); err != nil {
 			return err
 		}
