@@ -52,13 +52,14 @@ type adoption struct {
 	found   *contents
 	have    map[elementID]element // in the kernel and not yet claimed
 	claimed map[string]bool       // chains and boxes
+	clients map[string][]client   // of a table that is replaced, by box
 }
 
 // read returns what kind of item the table needs. A table that cannot be read is
 // replaced: that needs no knowledge of it.
 func (a *adoption) read() itemKind {
 	a.claimed = make(map[string]bool)
-	a.have = make(map[elementID]element)
+	a.have, a.clients = make(map[elementID]element), make(map[string][]client)
 	found, err := a.kernel.read(a.table.family, a.opts.Table)
 	switch {
 	case err != nil:
@@ -70,6 +71,7 @@ func (a *adoption) read() itemKind {
 	case !a.sameLayout(found) || a.load(found) != nil:
 		a.found, a.have = &contents{}, make(map[elementID]element)
 		*a.table = *newTable(a.table.family) // nothing of what was read so far stays
+		a.carry(found)
 		return replaceItem
 	default:
 		return baseItem
@@ -176,6 +178,7 @@ func (a *adoption) port(p *plan.Port) *item {
 	i := &item{table: a.table, key: p.Key, before: &program{}, next: settle(a.slots(p), p)}
 	i.after = comp.compile(i.next)
 	i.found = &program{chains: i.after.chains, boxes: i.after.boxes}
+	i.carried = a.carriedBy(i.after)
 	a.claim(i)
 	return i
 }

@@ -211,3 +211,48 @@ func TestAffinityFull(t *testing.T) {
 	}
 	s.wantStuck(client1, viaClusterIP)
 }
+
+// TestAffinityOutlivesTable replaces the tables for every reason there is.
+func TestAffinityOutlivesTable(t *testing.T) {
+	s := newStickyLab(t, Options{})
+	s.set(both(externals, affine), podA, remoteA, remoteB)
+	where := make(map[string]string)
+	sources := []string{client1, client2}
+	for _, source := range sources {
+		where[source] = s.wantStuck(source, viaClusterIP)
+	}
+	tests := []struct {
+		name string
+		opts Options
+		nft  string // before
+	}{
+		{"fault F16 another mark", Options{MasqueradeMark: 0x8000}, ""},
+		{"fault F16 another limit of clients", Options{AffinityClients: 100}, ""},
+		{"fault F16 a base chain is gone", Options{AffinityClients: 100}, "delete chain ip vipkit filter-input"},
+		{"fault F16 a map is another", Options{AffinityClients: 100}, "delete set ip vipkit allowed-nodeport-sources"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s.tb = t
+			if tt.nft != "" {
+				s.list("flush", "chain", "ip", "vipkit", chainFirewallPorts)
+				s.list(strings.Fields(tt.nft)...)
+			}
+			s.b = newBackend(t, tt.opts)
+			r := record(s.b)
+			s.cursor.Reset()
+			s.within(s.lab, s.b, plan.Input{})
+			if !strings.Contains(strings.Join(r.texts, ""), "delete table ip ") {
+				t.Fatal("the table was not replaced")
+			}
+			for _, source := range sources {
+				if now := s.wantStuck(source, viaClusterIP); now != where[source] {
+					t.Errorf("%s moved from %s to %s", source, where[source], now)
+				}
+			}
+			if out := s.list("list", "ruleset"); !regexp.MustCompile(`192\.0\.2\.1 timeout 3h expires 2h59m`).MatchString(out) {
+				t.Errorf("the clients' time is not in\n%s", out)
+			}
+		})
+	}
+}

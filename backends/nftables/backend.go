@@ -80,6 +80,9 @@ type kernel interface {
 
 	// element returns one element of a box by its key; ok is false if there is none.
 	element(f *family, table string, b box, k key) (el element, ok bool, err error)
+
+	// clients returns what packets have written to a map of clients.
+	clients(f *family, table string, b box) ([]client, error)
 }
 
 // contents is what a table has but elements.

@@ -24,6 +24,7 @@ type edit struct {
 	countOrder      []elementID
 	config          []element
 	configSet       bool
+	carried         []carried
 	sums            map[string]sum // what is written of each box
 }
 
@@ -46,6 +47,7 @@ func (e *edit) take(i *item) {
 	}
 	e.drop(i.before, i.after)
 	e.elements(i.before, i.after)
+	e.carried = append(e.carried, i.carried...)
 	if i.kind == baseItem || i.kind == createItem || i.kind == replaceItem {
 		e.config, e.configSet = i.config, true
 	}
@@ -225,6 +227,11 @@ func (e *edit) writeAdditions(s script) {
 	for _, id := range e.countOrder {
 		if _, there := e.t.counted[id.counted()]; !there && e.counts[id] > 0 {
 			e.writeElement(s, add, element{id: id})
+		}
+	}
+	for _, of := range e.carried {
+		for _, c := range of.clients {
+			s.line(add, of.box, clientText(c))
 		}
 	}
 }

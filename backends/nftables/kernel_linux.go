@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -91,6 +92,14 @@ func (a attributes) uint32(t uint16) uint32 {
 		return 0
 	}
 	return binary.BigEndian.Uint32(data)
+}
+
+func (a attributes) milliseconds(t uint16) time.Duration {
+	data := a.get(t)
+	if len(data) < 8 {
+		return 0
+	}
+	return time.Duration(binary.BigEndian.Uint64(data)) * time.Millisecond
 }
 
 func textAttr(t int, s string) *nl.RtAttr { return nl.NewRtAttr(t, nl.ZeroTerminated(s)) }
@@ -213,12 +222,7 @@ func (c *contents) readBoxes(f *family, table string) error {
 }
 
 func (netlinkKernel) elements(f *family, table string, b box) ([]element, error) {
-	answers, err := request(unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, nfProto(f),
-		textAttr(unix.NFTA_SET_ELEM_LIST_TABLE, table), textAttr(unix.NFTA_SET_ELEM_LIST_SET, b.name))
-	var raw []attributes
-	for _, a := range answers {
-		raw = append(raw, a.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS).list()...)
-	}
+	raw, err := dump(f, table, b)
 	var out []element
 	if err == nil && b.mereRanges() {
 		out, err = f.decodeRanges(b, raw)
@@ -227,6 +231,36 @@ func (netlinkKernel) elements(f *family, table string, b box) ([]element, error)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("nftables: read elements of %s %s %s: %w", f.nft, table, b.name, err)
+	}
+	return out, nil
+}
+
+// dump returns the elements of a box as the kernel has them.
+func dump(f *family, table string, b box) ([]attributes, error) {
+	answers, err := request(unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, nfProto(f),
+		textAttr(unix.NFTA_SET_ELEM_LIST_TABLE, table), textAttr(unix.NFTA_SET_ELEM_LIST_SET, b.name))
+	var raw []attributes
+	for _, a := range answers {
+		raw = append(raw, a.get(unix.NFTA_SET_ELEM_LIST_ELEMENTS).list()...)
+	}
+	return raw, err
+}
+
+func (netlinkKernel) clients(f *family, table string, b box) ([]client, error) {
+	raw, err := dump(f, table, b)
+	var elements []element
+	if err == nil {
+		elements, err = f.decodeElements(b, raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("nftables: read clients of %s %s %s: %w", f.nft, table, b.name, err)
+	}
+	out := make([]client, 0, len(elements))
+	for i, el := range elements {
+		out = append(out, client{
+			addr: el.id.key.addr, id: el.value.number,
+			timeout: raw[i].milliseconds(unix.NFTA_SET_ELEM_TIMEOUT), expires: raw[i].milliseconds(unix.NFTA_SET_ELEM_EXPIRATION),
+		})
 	}
 	return out, nil
 }

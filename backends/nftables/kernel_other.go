@@ -15,6 +15,8 @@ func (netlinkKernel) generation() (uint32, error)                      { return 
 func (netlinkKernel) read(*family, string) (*contents, error)          { return nil, unsupported() }
 func (netlinkKernel) elements(*family, string, box) ([]element, error) { return nil, unsupported() }
 
+func (netlinkKernel) clients(*family, string, box) ([]client, error) { return nil, unsupported() }
+
 func (netlinkKernel) element(*family, string, box, key) (element, bool, error) {
 	return element{}, false, unsupported()
 }

@@ -354,7 +354,11 @@ func (s script) element(v verb, b box, e element) {
 		s.tx.batch.element(v, s, b, e)
 		return
 	}
-	text := s.elementText(v, b, e)
+	s.line(v, b, s.elementText(v, b, e))
+}
+
+// line writes an element as text.
+func (s script) line(v verb, b box, text string) {
 	w := &s.tx.text
 	start := string(v) + " element " + s.f.nft + " " + s.table + " " + b.name
 	if s.tx.open == start && s.tx.elems < lineElements {

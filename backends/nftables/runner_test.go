@@ -71,6 +71,8 @@ func (n *nowhere) generation() (uint32, error)                      { return n.c
 func (n *nowhere) read(*family, string) (*contents, error)          { return nil, nil }
 func (n *nowhere) elements(*family, string, box) ([]element, error) { return nil, nil }
 
+func (n *nowhere) clients(*family, string, box) ([]client, error) { return nil, nil }
+
 func (n *nowhere) element(*family, string, box, key) (element, bool, error) {
 	return element{}, false, nil
 }

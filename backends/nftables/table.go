@@ -74,6 +74,8 @@ type item struct {
 
 	// found is what adoption found of the port in the kernel, nil if this is none.
 	found *program
+
+	carried []carried // clients that the port's new maps begin with
 }
 
 type itemKind int
