@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -12,12 +13,12 @@ import (
 )
 
 // adopt reads both tables and returns what has to change so that they equal p.
-// It forgets everything that was remembered.
-func (b *Backend) adopt(p *plan.Plan) []*item {
+// It forgets everything that was remembered, also if they cannot be read.
+func (b *Backend) adopt(p *plan.Plan) ([]*item, error) {
 	old := b.ports
 	b.ports, b.left = make(map[plan.Key]*portState), make(map[plan.Key]*program)
-	b.read, _ = b.kernel.generation() // 0, which never is one, on an error
-	b.verified, b.lap.left = b.read, nil
+	now, _ := b.kernel.generation() // 0, which never is one, on an error
+	b.read, b.verified, b.lap.left = 0, 0, nil
 	var bases, ports, rest []*item
 	adoptions := make(map[*table]*adoption)
 	for n, t := range b.tables {
@@ -25,7 +26,11 @@ func (b *Backend) adopt(p *plan.Plan) []*item {
 		b.tables[n] = t
 		a := &adoption{Backend: b, table: t}
 		adoptions[t] = a
-		bases = append(bases, a.base(a.read(), p))
+		kind, err := a.read()
+		if err != nil {
+			return nil, err
+		}
+		bases = append(bases, a.base(kind, p))
 	}
 	for port := range p.All() {
 		t := b.tableOf(port.Family)
@@ -42,7 +47,8 @@ func (b *Backend) adopt(p *plan.Plan) []*item {
 		}
 		rest = append(rest, adoptions[t].stale())
 	}
-	return slices.Concat(bases, ports, rest)
+	b.read, b.verified = now, now
+	return slices.Concat(bases, ports, rest), nil
 }
 
 // An adoption compares one table in the kernel with what it should be.
@@ -55,26 +61,33 @@ type adoption struct {
 	clients map[string][]client   // of a table that is replaced, by box
 }
 
-// read returns what kind of item the table needs. A table that cannot be read is
-// replaced: that needs no knowledge of it.
-func (a *adoption) read() itemKind {
+// read returns what kind of item the table needs. One with elements that cannot be ours is
+// replaced: that needs no knowledge of it. One that could not be read is left as it is: it may be right.
+func (a *adoption) read() (itemKind, error) {
 	a.claimed = make(map[string]bool)
 	a.have, a.clients = make(map[elementID]element), make(map[string][]client)
 	found, err := a.kernel.read(a.table.family, a.opts.Table)
+	if err != nil {
+		return 0, err
+	}
+	if found == nil {
+		a.found = &contents{}
+		return createItem, nil
+	}
+	same := a.sameLayout(found)
+	if same {
+		err = a.load(found)
+	}
 	switch {
-	case err != nil:
-		a.found = &contents{}
-		return replaceItem
-	case found == nil:
-		a.found = &contents{}
-		return createItem
-	case !a.sameLayout(found) || a.load(found) != nil:
+	case err != nil && !errors.Is(err, errForeign):
+		return 0, err
+	case err != nil || !same:
 		a.found, a.have = &contents{}, make(map[elementID]element)
 		*a.table = *newTable(a.table.family) // nothing of what was read so far stays
 		a.carry(found)
-		return replaceItem
+		return replaceItem, nil
 	default:
-		return baseItem
+		return baseItem, nil
 	}
 }
 

@@ -245,13 +245,13 @@ func TestAffinityOutlivesTable(t *testing.T) {
 			if !strings.Contains(strings.Join(r.texts, ""), "delete table ip ") {
 				t.Fatal("the table was not replaced")
 			}
+			if out := s.list("list", "ruleset"); !regexp.MustCompile(`192\.0\.2\.1 timeout 3h expires 2h59m`).MatchString(out) {
+				t.Errorf("the clients' time is not in\n%s", out)
+			}
 			for _, source := range sources {
 				if now := s.wantStuck(source, viaClusterIP); now != where[source] {
 					t.Errorf("%s moved from %s to %s", source, where[source], now)
 				}
-			}
-			if out := s.list("list", "ruleset"); !regexp.MustCompile(`192\.0\.2\.1 timeout 3h expires 2h59m`).MatchString(out) {
-				t.Errorf("the clients' time is not in\n%s", out)
 			}
 		})
 	}

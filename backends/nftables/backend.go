@@ -160,7 +160,10 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 		return err
 	}
 	b.beyond = nil
-	items := b.items(d)
+	items, err := b.items(d)
+	if err != nil {
+		return fmt.Errorf("nftables: sync: %w", err)
+	}
 	w := &writer{Backend: b, ctx: ctx, now: time.Now(), bad: make(map[plan.Key]error)}
 	if b.noBatches == nil {
 		w.direct, _ = b.runner.(sender)
@@ -193,15 +196,15 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 }
 
 // items returns what has to change for d.
-func (b *Backend) items(d *plan.Delta) []*item {
+func (b *Backend) items(d *plan.Delta) ([]*item, error) {
 	next := newLayout(b.opts, d.New)
 	known := b.base != nil && b.layout.sameRules(next)
 	b.layout = next
 	switch {
 	case known && !d.Full && d.Base == b.base:
-		return b.changes(d)
+		return b.changes(d), nil
 	case known && b.untouched():
-		return b.differences(d.New)
+		return b.differences(d.New), nil
 	default:
 		b.last.Full = true
 		return b.adopt(d.New)

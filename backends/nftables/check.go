@@ -24,6 +24,12 @@ const (
 // errDiffers is wrapped by the error that says what is not as the last Sync left it.
 var errDiffers = errors.New("changed by somebody else")
 
+// answer makes what Check returns of an error: what could not be read is no change.
+func answer(err error) (bool, error) {
+	ok := !errors.Is(err, errDiffers) && !errors.Is(err, errForeign)
+	return ok, fmt.Errorf("nftables: check: %w", err)
+}
+
 func differs(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), errDiffers)
 }
@@ -42,19 +48,19 @@ func (b *Backend) Check(context.Context) (bool, error) {
 	}
 	now, err := b.kernel.generation()
 	if err != nil {
-		return true, fmt.Errorf("nftables: check: %w", err)
+		return answer(err)
 	}
 	if now == b.verified {
 		return true, nil
 	}
 	for _, t := range b.tables {
 		if err := b.checkTable(t); err != nil {
-			return !errors.Is(err, errDiffers), fmt.Errorf("nftables: check table %s %s: %w", t.nft, b.opts.Table, err)
+			return answer(fmt.Errorf("table %s %s: %w", t.nft, b.opts.Table, err))
 		}
 	}
 	all, err := b.checkBoxes(now)
 	if err != nil {
-		return !errors.Is(err, errDiffers), fmt.Errorf("nftables: check: %w", err)
+		return answer(err)
 	}
 	if all {
 		b.verified = now

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
 )
 
@@ -150,4 +151,24 @@ func TestCheckCannotRead(t *testing.T) {
 	if ok, err := b.Check(t.Context()); !ok || err != nil {
 		t.Errorf("Check = %v, %v", ok, err)
 	}
+}
+
+// TestRestartCannotRead wants that tables which cannot be read are not replaced: they may be right.
+func TestRestartCannotRead(t *testing.T) {
+	inNetNS(t)
+	w, b := newWorld(t, nodeConfig()), newBackend(t, Options{})
+	w.sync(b, with(everything()...))
+	before := nft(t, "list", "ruleset")
+	for _, which := range []int{1, 2} {
+		b = newBackend(t, Options{})
+		b.kernel = blind{b.kernel, which}
+		w.cursor.Reset()
+		if err := w.try(b, plan.Input{}); !errors.Is(err, errBlind) {
+			t.Errorf("fault F15 method %d fails: Sync = %v", which, err)
+		}
+		if after := nft(t, "list", "ruleset"); after != before {
+			t.Errorf("fault F15 method %d fails: the tables are others", which)
+		}
+	}
+	w.wantSettled(Options{})
 }

@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 )
@@ -9,7 +10,10 @@ import (
 // The kernel's form of a key is its fields in order, each padded to four bytes;
 // numbers of numgen and the packet priority are in the order of the machine.
 
-// words returns the length of a field in bytes.
+// errForeign is wrapped by the errors about what we cannot have written.
+var errForeign = errors.New("not of this layout")
+
+// fieldLen returns the length of a field in bytes.
 func (f *family) fieldLen(fd field) int {
 	if (fd == fieldAddr || fd == fieldPrefix) && f.addrType == "ipv6_addr" {
 		return 16
@@ -57,7 +61,7 @@ func (f *family) decodeKey(b box, data, end []byte) (key, error) {
 	for _, fd := range b.key {
 		n := f.fieldLen(fd)
 		if len(data) < at+n {
-			return key{}, fmt.Errorf("key of %s: %d bytes", b.name, len(data))
+			return key{}, fmt.Errorf("key of %s: %d bytes: %w", b.name, len(data), errForeign)
 		}
 		raw := data[at:]
 		switch fd {
@@ -71,7 +75,7 @@ func (f *family) decodeKey(b box, data, end []byte) (key, error) {
 			k.n = binary.NativeEndian.Uint32(raw)
 		case fieldPrefix:
 			if len(end) < at+n {
-				return key{}, fmt.Errorf("key of %s: end has %d bytes", b.name, len(end))
+				return key{}, fmt.Errorf("key of %s: end has %d bytes: %w", b.name, len(end), errForeign)
 			}
 			k.src = prefixBetween(raw[:n], end[at:at+n])
 		}
@@ -98,7 +102,7 @@ func prefixBetween(low, high []byte) netip.Prefix {
 func (f *family) decodeDst(data []byte) (netip.AddrPort, error) {
 	n := f.fieldLen(fieldAddr)
 	if len(data) < n+2 {
-		return netip.AddrPort{}, fmt.Errorf("destination: %d bytes", len(data))
+		return netip.AddrPort{}, fmt.Errorf("destination: %d bytes: %w", len(data), errForeign)
 	}
 	a, _ := netip.AddrFromSlice(data[:n])
 	return netip.AddrPortFrom(a, binary.BigEndian.Uint16(data[n:])), nil
@@ -149,7 +153,7 @@ func appendAddr(out []byte, a netip.Addr) []byte {
 // decodeNumber reads a number that is in the packet priority.
 func decodeNumber(data []byte) (uint32, error) {
 	if len(data) < 4 {
-		return 0, fmt.Errorf("number: %d bytes", len(data))
+		return 0, fmt.Errorf("number: %d bytes: %w", len(data), errForeign)
 	}
 	return binary.NativeEndian.Uint32(data), nil
 }

@@ -359,7 +359,7 @@ func (f *family) decodeRanges(b box, raw []attributes) ([]element, error) {
 	for _, a := range raw {
 		at := elementKey(a, unix.NFTA_SET_ELEM_KEY)
 		if len(at) != f.fieldLen(fieldPrefix) {
-			return nil, fmt.Errorf("key of %s: %d bytes", b.name, len(at))
+			return nil, fmt.Errorf("key of %s: %d bytes: %w", b.name, len(at), errForeign)
 		}
 		marks = append(marks, mark{at, a.uint32(unix.NFTA_SET_ELEM_FLAGS)&unix.NFT_SET_ELEM_INTERVAL_END != 0})
 	}
