@@ -30,6 +30,7 @@ var allowed = map[string][]string{
 	"allocator":     {},
 
 	"internal/printable": {},
+	"internal/sections":  {},
 	"internal/special":   {},
 
 	"backends/fake":        backendImports,
@@ -38,7 +39,7 @@ var allowed = map[string][]string{
 	"backends/ipvs":        backendImports,
 	"backends/conntrack":   backendImports,
 	"backends/internal/":   {"backends", "backends/internal/", "endpoints", "proxy/plan", "proxy/service"},
-	"backends/backendtest": append([]string{"topology", "backends/backendtest/netlab"}, backendImports...),
+	"backends/backendtest": append([]string{"topology", "backends/backendtest/netlab", "internal/sections"}, backendImports...),
 
 	"backends/backendtest/netlab": {},
 

@@ -35,8 +35,8 @@
 //
 // # Scenario files
 //
-// A scenario is a file of package [golang.org/x/tools/txtar]. Text before the first
-// section says what it is about. Sections are changes, and "expect" after them:
+// A scenario is a text file of sections, each with its name in a line above it. Text before
+// the first section says what it is about. Sections are changes, and "expect" after them:
 //
 //	-- config --    families, protocols, zone, pod-cidrs, pod-interfaces, nodeport-addresses,
 //	                masquerade-all, service-cidrs, deny-invalid-ranges, node-addresses, listen

@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/sections"
 )
 
 // A scenario is one file of testdata: steps that are played in turn against one
@@ -80,24 +81,24 @@ func load(files fs.FS) ([]*scenario, error) {
 }
 
 func parse(name string, data []byte) (*scenario, error) {
-	a := txtar.Parse(data)
-	s := &scenario{name: name, about: strings.TrimSpace(string(a.Comment))}
+	file := sections.Parse(string(data))
+	s := &scenario{name: name, about: strings.TrimSpace(file.About)}
 	if s.about == "" {
 		return nil, errors.New("it does not say what it is about")
 	}
 	s.variants = product([]string{"IPv4", "IPv6"}, []string{"TCP", "UDP"})
 	var next step
-	for _, f := range a.Files {
+	for _, f := range file.Sections {
 		kind, about, _ := strings.Cut(f.Name, ":")
 		switch kind {
 		case "config":
-			next.settings = append(next.settings, s.configure(parseSettings(string(f.Data)))...)
+			next.settings = append(next.settings, s.configure(parseSettings(f.Text))...)
 		case "objects":
-			next.objects += "\n---\n" + string(f.Data)
+			next.objects += "\n---\n" + f.Text
 		case "delete":
-			next.deleted = append(next.deleted, lines(string(f.Data))...)
+			next.deleted = append(next.deleted, lines(f.Text)...)
 		case "expect":
-			expect, err := parseExpect(string(f.Data))
+			expect, err := parseExpect(f.Text)
 			if err != nil {
 				return nil, fmt.Errorf("section %q: %w", f.Name, err)
 			}

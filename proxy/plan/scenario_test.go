@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -11,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/internal/sections"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
 )
@@ -39,55 +38,56 @@ func TestScenarios(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(name, func(t *testing.T) {
-			in, err := txtar.ParseFile(file)
+			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := txtar.Format(play(t, in))
+			in := sections.Parse(string(data))
+			out := play(t, in).String()
 			if *update {
-				if err := os.WriteFile(file, out, 0o644); err != nil {
+				if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
 					t.Fatal(err)
 				}
 				return
 			}
-			if d := cmp.Diff(string(txtar.Format(in)), string(out)); d != "" {
-				t.Errorf("%s\n(-want +got):\n%s", bytes.TrimSpace(in.Comment), d)
+			if d := cmp.Diff(in.String(), out); d != "" {
+				t.Errorf("%s\n(-want +got):\n%s", strings.TrimSpace(in.About), d)
 			}
 		})
 	}
 }
 
-// play returns the archive as it shall be.
-func play(t *testing.T, in *txtar.Archive) *txtar.Archive {
+// play returns the file as it shall be.
+func play(t *testing.T, in sections.File) sections.File {
 	t.Helper()
-	section := map[string][]byte{}
-	for _, f := range in.Files {
-		section[f.Name] = f.Data
+	section := map[string]string{}
+	for _, s := range in.Sections {
+		section[s.Name] = s.Text
 	}
 	input, reports := readObjects(t, section["objects.yaml"])
 	p, _ := plan.New(readConfig(t, section["config.yaml"])).Update(input)
-	out := &txtar.Archive{Comment: in.Comment}
+	out := sections.File{About: in.About}
 	add := func(name, text string) {
 		if text != "" {
-			out.Files = append(out.Files, txtar.File{Name: name, Data: []byte(text + "\n")})
+			out.Sections = append(out.Sections, sections.Section{Name: name, Text: text + "\n"})
 		}
 	}
-	add("config.yaml", strings.TrimRight(string(section["config.yaml"]), "\n")+"\n")
-	add("objects.yaml", strings.TrimRight(string(section["objects.yaml"]), "\n")+"\n")
+	add("config.yaml", strings.TrimRight(section["config.yaml"], "\n")+"\n")
+	add("objects.yaml", strings.TrimRight(section["objects.yaml"], "\n")+"\n")
 	add("reports", strings.Join(reports, ""))
 	add("plan", p.String())
-	add("packets", strings.TrimRight(packets(t, p, string(section["packets"])), "\n"))
+	add("packets", strings.TrimRight(packets(t, p, section["packets"]), "\n"))
 	return out
 }
 
-func readConfig(t *testing.T, data []byte) plan.Config {
+func readConfig(t *testing.T, data string) plan.Config {
 	t.Helper()
 	var c struct {
 		Node, Zone                                                          string
 		Addresses, PodCIDRs, PodInterfaces, NodePortAddresses, ServiceCIDRs []string
 		MasqueradeAll, DenyInvalidRanges                                    bool
 	}
-	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(data), &c); err != nil {
 		t.Fatal(err)
 	}
 	cfg := plan.Config{
@@ -108,11 +108,11 @@ func readConfig(t *testing.T, data []byte) plan.Config {
 }
 
 // readObjects gives Services and EndpointSlices to the trackers.
-func readObjects(t *testing.T, data []byte) (in plan.Input, reports []string) {
+func readObjects(t *testing.T, data string) (in plan.Input, reports []string) {
 	t.Helper()
 	services := service.NewServiceChangeTracker(service.Options{})
 	slices := endpoints.NewEndpointsChangeTracker(endpoints.Options{})
-	for doc := range strings.SplitSeq(string(data), "\n---\n") {
+	for doc := range strings.SplitSeq(data, "\n---\n") {
 		var kind struct {
 			Kind     string
 			Metadata struct{ Namespace, Name string }
