@@ -98,6 +98,12 @@ func New(opts Options) (*Proxy, error) {
 	return p, nil
 }
 
+// Pending returns how many Services have changes in their own object, and how many in their EndpointSlices, that the Backend has not
+// acknowledged. Objects that came again without a change that is used do not count. Its cost is that of these Services.
+func (p *Proxy) Pending() (services, endpoints int) {
+	return len(p.services.Pending().Services), len(p.endpoints.Pending().Sets)
+}
+
 // Plan returns the desired state as of the last round, whether or not the
 // Backend could write it. Before the first round it has no Services.
 func (p *Proxy) Plan() *plan.Plan { return p.latest.Load() }

@@ -71,7 +71,7 @@ func newAgent(opts options, out io.Writer, logger *slog.Logger) (*agent, error) 
 		return nil, err
 	}
 	reporter.plan = a.proxy.Plan
-	a.metrics.watch(a.proxy.Plan)
+	a.metrics.watch(a.proxy)
 	return a, nil
 }
 

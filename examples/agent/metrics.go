@@ -12,7 +12,6 @@ import (
 	"github.com/vipkit/vipkit/backends/conntrack"
 	"github.com/vipkit/vipkit/healthcheck"
 	"github.com/vipkit/vipkit/proxy"
-	"github.com/vipkit/vipkit/proxy/plan"
 )
 
 // labelFamily is "IPv4" or "IPv6".
@@ -30,8 +29,7 @@ type metrics struct {
 	failures                                prometheus.Counter
 	programmed                              prometheus.Histogram
 
-	services, slices               prometheus.Counter
-	servicesPending, slicesPending prometheus.Gauge
+	services, slices prometheus.Counter
 
 	healthz, livez *prometheus.CounterVec
 
@@ -80,11 +78,11 @@ func failuresName(backend string) string {
 	return "kubeproxy_sync_proxy_rules_" + backend + "_sync_failures_total"
 }
 
-// programmingBuckets are kube-proxy's: 0, 0.25, 0.5, then seconds up to 59, steps of 5
+// programmingBuckets are kube-proxy's: 0.25, 0.5, then seconds up to 59, steps of 5
 // up to 115, and of 30 up to 300.
 func programmingBuckets() []float64 {
 	return slices.Concat(
-		[]float64{0, 0.25, 0.5},
+		[]float64{0.25, 0.5},
 		prometheus.LinearBuckets(1, 1, 59),
 		prometheus.LinearBuckets(60, 5, 12),
 		prometheus.LinearBuckets(120, 30, 7),
@@ -93,9 +91,7 @@ func programmingBuckets() []float64 {
 
 func (m *metrics) addEvents() {
 	m.services = m.counter("kubeproxy_sync_proxy_rules_service_changes_total", "Events of Services.")
-	m.servicesPending = m.gauge("kubeproxy_sync_proxy_rules_service_changes_pending", "Events of Services since the last round began.")
 	m.slices = m.counter("kubeproxy_sync_proxy_rules_endpoint_changes_total", "Events of EndpointSlices.")
-	m.slicesPending = m.gauge("kubeproxy_sync_proxy_rules_endpoint_changes_pending", "Events of EndpointSlices since the last round began.")
 }
 
 func (m *metrics) addFlows() {
@@ -116,22 +112,11 @@ func (m *metrics) flowsCleaned(p conntrack.Pass) {
 	m.flowsDeleted.WithLabelValues(string(p.Family)).Add(float64(p.Deleted))
 }
 
-func (m *metrics) serviceEvent() {
-	m.services.Inc()
-	m.servicesPending.Inc()
-}
+func (m *metrics) serviceEvent() { m.services.Inc() }
 
-func (m *metrics) sliceEvent() {
-	m.slices.Inc()
-	m.slicesPending.Inc()
-}
+func (m *metrics) sliceEvent() { m.slices.Inc() }
 
 func (m *metrics) queued() { m.lastQueued.SetToCurrentTime() }
-
-func (m *metrics) roundStarted() {
-	m.servicesPending.Set(0)
-	m.slicesPending.Set(0)
-}
 
 func (m *metrics) roundEnded(round proxy.Round, statements int) {
 	res, worked := round.Backend()
@@ -163,9 +148,21 @@ func (m *metrics) answered(path string, code int) {
 	counter.WithLabelValues(strconv.Itoa(code)).Inc()
 }
 
-// watch adds the numbers that are read from the plan when somebody asks.
-func (m *metrics) watch(current func() *plan.Plan) {
-	m.registry.MustRegister(&planCollector{current: current})
+// watch adds the numbers that are read from the proxy when somebody asks.
+func (m *metrics) watch(p *proxy.Proxy) {
+	m.registry.MustRegister(&planCollector{current: p.Plan})
+	m.gaugeFunc("kubeproxy_sync_proxy_rules_service_changes_pending", "Services whose changes are not written.", func() int {
+		services, _ := p.Pending()
+		return services
+	})
+	m.gaugeFunc("kubeproxy_sync_proxy_rules_endpoint_changes_pending", "Services whose changes of endpoints are not written.", func() int {
+		_, endpoints := p.Pending()
+		return endpoints
+	})
+}
+
+func (m *metrics) gaugeFunc(name, help string, value func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
 }
 
 // handler serves /metrics.

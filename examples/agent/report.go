@@ -35,7 +35,6 @@ type reporter struct {
 func (r *reporter) observer() proxy.Observer {
 	return proxy.Observer{
 		Queued:        r.metrics.queued,
-		RoundStarted:  func(proxy.Reason) { r.metrics.roundStarted() },
 		RoundEnded:    r.roundEnded,
 		Programmed:    func(_ types.NamespacedName, d time.Duration) { r.metrics.programmed.Observe(d.Seconds()) },
 		Checked:       r.checked,
