@@ -346,7 +346,9 @@ func TestFamilies(t *testing.T) {
 		s.Spec.Type = corev1.ServiceTypeNodePort
 		s.Spec.Ports[0].NodePort = 30080
 		r.SetService(s)
-		r.SetEndpointSlice(slice("web", "10.200.0.1"))
+		here := slice("web", "10.200.0.1")
+		here.Endpoints[0].NodeName = ptr("n1")
+		r.SetEndpointSlice(here)
 		r.step(t)
 		r.wantEndpoints(t, "10.96.0.50:80", "10.200.0.1:8080")
 		r.wantEndpoints(t, "192.0.2.10:30080", "10.200.0.1:8080")

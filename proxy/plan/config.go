@@ -42,8 +42,9 @@ type Node struct {
 	Name string // compared byte by byte with the nodeName of endpoints
 	Zone string // label topology.kubernetes.io/zone, "" if none
 
-	// Addresses are the addresses of the node in the host's network. The first of
-	// each family is the primary one.
+	// Addresses are the addresses of the node in the host's network, as the Node object has them. The
+	// first of each family is the primary one. Kernels take every local address for the
+	// node's, also those that are missing here; see Trace.IfLocal.
 	Addresses []netip.Addr
 
 	// PodCIDRs are the ranges of this node's own pods, not of the whole cluster:

@@ -44,7 +44,12 @@
 // Around the table:
 //
 //   - Source ranges bind load-balancer IPs only, every origin, and act before all else.
-//   - An exact address beats a NodePort with the same number.
+//   - An exact address beats a NodePort with the same number, even if it has no endpoints.
+//   - What is decided for a port without endpoints is for packets sent to its address, not for
+//     packets that another Service translated to it.
+//   - A source range that has an address of the node, whichever, admits the node.
+//   - NodePortAddresses chooses among Node.Addresses, except for "all", where kernels take every local
+//     address; see [Trace.IfLocal].
 //   - Other ports of a ClusterIP reject; addresses in a Service CIDR that no
 //     Service has drop; all else passes untouched.
 //   - A packet that is sent back to its source is always masqueraded (hairpin), wherever the endpoint is

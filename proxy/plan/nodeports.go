@@ -171,9 +171,10 @@ func (c Config) servesNodePorts(a netip.Addr) bool {
 // problem of the node (field status.addresses) if "primary" was asked for and the
 // node has no such address, else one of nodePortAddresses, which has no entry for
 // the family. An entry that chooses no address of this node is none: that is
-// how a cluster tells some nodes not to serve.
+// how a cluster tells some nodes not to serve. A problem of the field metadata.name says that
+// no endpoint has the node's name, although some are in its pod CIDRs or on its addresses.
 func (p *Plan) Problems() []Problem {
-	var list []Problem
+	list := p.nameProblem()
 	sel := p.cfg.NodePortAddresses
 	for i, f := range families() {
 		if p.nodePorts[i] == 0 || p.rules.family[i].nodePorts {

@@ -27,6 +27,7 @@ type Plan struct {
 	clusterIP tree[netip.Addr, int] // number of frontends of kind ClusterIP
 	ports     int                   // number of ports
 	nodePorts [2]int                // NodePorts that Services want, by family
+	here      presence              // of all endpoints
 
 	// base is set in a Plan made by Hold, which shows held otherwise than base.
 	base *Plan
@@ -46,6 +47,7 @@ type entry struct {
 	set    *endpoints.Set   // nil if there are none
 	ports  []*Port          // sorted by key
 	health *Health          // nil if there is no health-check port
+	here   presence         // of set
 }
 
 func (e *entry) find(k Key) (int, bool) {

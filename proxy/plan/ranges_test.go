@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/vipkit/vipkit/proxy/plan"
@@ -109,5 +110,27 @@ func TestTraceSourceRanges(t *testing.T) {
 	t.Run("an external IP that is a load-balancer IP too has its ranges", func(t *testing.T) {
 		p := build(config(), svc(vip("5.5.5.5"), externalIP("5.5.5.5"), ranges("203.0.113.0/24")), eps("a R"))
 		checkPackets(t, p, map[string]string{"X 5.5.5.5:80": "a masq", "198.51.100.1 5.5.5.5:80": "drop"})
+	})
+}
+
+func TestRangesOfTheNode(t *testing.T) {
+	t.Run("fault F08e a range with any address of the node admits the node by the load-balancer IP", func(t *testing.T) {
+		cfg := nodeWith("10.0.0.5", "10.1.0.5")
+		p := build(cfg, svc(vip("203.0.113.40"), ranges("10.1.0.0/16")), eps("a R"))
+		for source, want := range map[string]plan.Verdict{"10.1.0.5": plan.Forward, "203.0.113.40": plan.Forward, "10.0.0.5": plan.Drop} {
+			tr := p.Trace(plan.Packet{Source: addr(source), Destination: netip.MustParseAddrPort("203.0.113.40:80"), Protocol: tcp})
+			if tr.Verdict != want {
+				t.Errorf("from %s: %s, want %s", source, tr.Verdict, want)
+			}
+		}
+	})
+	t.Run("fault F08e nodePortAddresses choose among the addresses of the Node", func(t *testing.T) {
+		cfg := nodeWith("10.0.0.5")
+		cfg.NodePortAddresses = selector(t, "10.1.0.0/16")
+		p := build(cfg, svc(nodePort(30080)), eps("a R"))
+		tr := p.Trace(plan.Packet{Source: addr("10.0.0.9"), Interface: "eth0", Destination: netip.MustParseAddrPort("10.1.0.5:30080"), Protocol: tcp})
+		if tr.Verdict != plan.Pass {
+			t.Errorf("an address that the Node object lacks: %s, want pass", tr.Verdict)
+		}
 	})
 }

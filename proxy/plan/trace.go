@@ -45,6 +45,12 @@ type Trace struct {
 
 	// Reason says in words why.
 	Reason string
+
+	// IfLocal is the answer that holds instead if the packet's source, or its destination, is a local
+	// address of the machine that Node.Addresses lacks, which a plan cannot know and every kernel
+	// does. It is nil if that answer is the same. A source that comes in on an interface is not
+	// local.
+	IfLocal *Trace
 }
 
 // Trace tells what happens to a packet. It is the specification that a data plane
@@ -56,10 +62,38 @@ type Trace struct {
 //  2. Another port of a ClusterIP: reject.
 //  3. An address in a Service CIDR that is no ClusterIP: drop.
 //  4. Everything else: pass.
+//
+// The node's own addresses are those in Node.Addresses. Of others Trace says what happens if they are
+// elsewhere, and in IfLocal what happens if they are the machine's.
 func (p *Plan) Trace(packet Packet) Trace {
 	packet.Source = canonical(packet.Source)
 	packet.Destination = netip.AddrPortFrom(canonical(packet.Destination.Addr()), packet.Destination.Port())
 	packet.Protocol = corev1.Protocol(strings.ToUpper(string(packet.Protocol)))
+	t := p.trace(packet)
+	if local := p.withLocal(packet).trace(packet); !t.sameAnswer(&local) {
+		t.IfLocal = &local
+	}
+	return t
+}
+
+// withLocal returns a plan like p of a node that has those of a packet's addresses that may be local.
+func (p *Plan) withLocal(packet Packet) *Plan {
+	q := *p
+	q.cfg.Node.Addresses = slices.Clone(p.cfg.Node.Addresses)
+	if packet.Interface == "" && p.cfg.origin(packet) == FromOutside {
+		q.cfg.Node.Addresses = append(q.cfg.Node.Addresses, packet.Source)
+	}
+	q.cfg.Node.Addresses = append(q.cfg.Node.Addresses, packet.Destination.Addr())
+	return &q
+}
+
+// sameAnswer reports whether the same happens to the packet.
+func (t *Trace) sameAnswer(o *Trace) bool {
+	return t.Verdict == o.Verdict && t.Masquerade == o.Masquerade && slices.Equal(t.Endpoints, o.Endpoints) &&
+		slices.Equal(t.Exempt, o.Exempt) && slices.Equal(t.Hairpin, o.Hairpin)
+}
+
+func (p *Plan) trace(packet Packet) Trace {
 	t := Trace{Packet: packet, Origin: p.cfg.origin(packet)}
 	if packet.Source.Is4() != packet.Destination.Addr().Is4() {
 		t.Reason = "source and destination are of different families"

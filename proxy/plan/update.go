@@ -97,13 +97,14 @@ func (u *update) configure(cfg Config) {
 		return
 	}
 	u.diff.Config = true
-	old := u.rules
+	old, moved := u.rules, !u.cfg.Node.samePlace(&cfg.Node)
 	u.cfg, u.rules = cfg, cfg.rules()
-	if u.rules.equal(old) {
+	changed := !u.rules.equal(old)
+	if !changed && !moved {
 		return
 	}
 	for name, e := range u.services.all() {
-		if e.svc != nil {
+		if changed && e.svc != nil || moved && e.set != nil {
 			u.mark(name)
 		}
 	}
@@ -205,6 +206,8 @@ func (u *update) compute() {
 
 func (u *update) computeService(name svcName, w *work) {
 	e := &entry{svc: w.svc, set: w.set, ports: u.buildPorts(w.svc, w.set), health: buildHealth(w.svc, w.set, u.rules.node.Name)}
+	e.here = u.cfg.presence(w.set)
+	u.here = u.here.add(e.here).sub(w.old.here)
 	u.mergePorts(w.old.ports, e.ports)
 	if equalHealth(w.old.health, e.health) {
 		e.health = w.old.health
@@ -220,7 +223,7 @@ func (u *update) computeService(name svcName, w *work) {
 }
 
 func (e *entry) same(o *entry) bool {
-	return e.svc == o.svc && e.set == o.set && e.health == o.health && slices.Equal(e.ports, o.ports)
+	return e.svc == o.svc && e.set == o.set && e.here == o.here && e.health == o.health && slices.Equal(e.ports, o.ports)
 }
 
 // mergePorts puts the old port in the place of each in after that is equal, and
