@@ -312,7 +312,7 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 }
 
 func (b *Backend) cleanup(ctx context.Context) error {
-	if err := b.openTable(); err != nil {
+	if err := b.openTable(ctx); err != nil {
 		return err
 	}
 	err := b.openKernel()
@@ -329,7 +329,7 @@ func (b *Backend) cleanup(ctx context.Context) error {
 	tx := b.nft.NewTransaction()
 	tx.Add(&knftables.Table{})
 	tx.Delete(&knftables.Table{})
-	if err := b.nft.Run(context.WithoutCancel(ctx), tx); err != nil {
+	if err := b.nft.Run(ctx, tx); err != nil {
 		return fmt.Errorf("nftables: %w", err)
 	}
 	return b.links.remove()

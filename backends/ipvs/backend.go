@@ -60,8 +60,8 @@ func newBackend(opts Options, l links) *Backend {
 }
 
 // open gets hold of IPVS and nft.
-func (b *Backend) open() error {
-	return errors.Join(b.openKernel(), b.openTable())
+func (b *Backend) open(ctx context.Context) error {
+	return errors.Join(b.openKernel(), b.openTable(ctx))
 }
 
 func (b *Backend) openKernel() error {
@@ -81,15 +81,15 @@ func (b *Backend) openKernel() error {
 	return nil
 }
 
-func (b *Backend) openTable() error {
+func (b *Backend) openTable(ctx context.Context) error {
 	if b.nft != nil {
 		return nil
 	}
-	nft, err := knftables.New(knftables.InetFamily, b.opts.Name)
+	nft, err := openNFT(ctx, b.opts.Name)
 	if err != nil {
-		return &backends.UnsupportedError{Feature: "a usable nft program", Minimum: "nft 1.0.1", Err: err}
+		return err
 	}
-	b.nft = timed{nft}
+	b.nft = nft
 	return nil
 }
 
@@ -155,7 +155,7 @@ func (b *Backend) report(ctx context.Context, err error) {
 }
 
 func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
-	if err := b.open(); err != nil {
+	if err := b.open(ctx); err != nil {
 		return fmt.Errorf("ipvs: sync: %w", err)
 	}
 	reads, changes := b.kernel.reads, b.kernel.changes

@@ -17,10 +17,10 @@ import (
 // Probe looks for IPVS, the scheduler of the options, and nft. It loads kernel modules, and to find the scheduler it makes a
 // virtual server at an address for documentation and removes it at once; nothing else is
 // changed. The error joins what is missing; see [backends.Prober].
-func (b *Backend) Probe(context.Context) error {
+func (b *Backend) Probe(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.open()
+	err := b.open(ctx)
 	if b.kernel != nil {
 		err = errors.Join(err, b.try(b.opts.Balance.Scheduler))
 	}
@@ -129,7 +129,7 @@ func (s Setting) path() string { return "/proc/sys/" + strings.ReplaceAll(s.Name
 func (b *Backend) Prepare() ([]Setting, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.open(); err != nil { // the switches of IPVS come with its module
+	if err := b.openKernel(); err != nil { // the switches of IPVS come with its module
 		return nil, fmt.Errorf("ipvs: prepare: %w", err)
 	}
 	var changed []Setting

@@ -302,8 +302,7 @@ func (r *round) run(tx *knftables.Transaction) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
-	// A killed nft leaves open whether it committed.
-	if err := r.nft.Run(context.WithoutCancel(r.ctx), tx); err != nil {
+	if err := r.nft.Run(r.ctx, tx); err != nil {
 		return fmt.Errorf("nftables: %w", err)
 	}
 	r.last.Statements += tx.NumOperations()
