@@ -26,9 +26,10 @@ var allowed = map[string][]string{
 	"proxy/plan":    {"endpoints", "internal/printable", "proxy/service", "topology"},
 	"backends":      {"proxy/plan"},
 	"proxy":         {"backends", "endpoints", "proxy/plan", "proxy/service"},
-	"healthcheck":   {"endpoints", "proxy/plan", "proxy/service"},
-	"allocator":     {},
+	"healthcheck":   {"endpoints", "internal/bounded", "proxy/plan", "proxy/service"},
+	"allocator":     {"internal/bounded"},
 
+	"internal/bounded":   {},
 	"internal/printable": {},
 	"internal/sections":  {},
 	"internal/special":   {},
@@ -50,7 +51,7 @@ var allowed = map[string][]string{
 }
 
 // backendImports is what a data plane may know: never a sibling, never the loop.
-var backendImports = []string{"backends", "backends/internal/", "endpoints", "proxy/plan", "proxy/service"}
+var backendImports = []string{"backends", "backends/internal/", "endpoints", "internal/bounded", "proxy/plan", "proxy/service"}
 
 // forbidden are modules that belong into examples/agent only.
 var forbidden = []string{"k8s.io/client-go", "k8s.io/klog", "github.com/prometheus", "k8s.io/kubernetes"}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/bounded"
 )
 
 // A Problem is what repair finds wrong, in the words of the API servers' metrics
@@ -113,7 +115,7 @@ func Repair(ctx context.Context, store Store, findings []Finding[netip.Addr], ex
 			errs = append(errs, storeError("repair", f.Value, err))
 		}
 	}
-	return errors.Join(errs...)
+	return bounded.Join(errs...)
 }
 
 // Repair carries out the findings of [PortRepair] about p, and returns the errors
@@ -137,7 +139,7 @@ func repairLedger[T comparable](ctx context.Context, l *ledger[T], findings []Fi
 			replace: func(from, to Owner) error { return l.transferValue(f.Value, from, to) },
 		}))
 	}
-	return errors.Join(errs...)
+	return bounded.Join(errs...)
 }
 
 // remedies are how one value is created, removed and replaced.

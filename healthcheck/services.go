@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vipkit/vipkit/internal/bounded"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -204,7 +205,7 @@ func (s *Services) openPort(p *port) error {
 			s.lost(p, at, sock)
 		})
 	}
-	return errors.Join(errs...)
+	return bounded.Join(errs...)
 }
 
 // lost is called when a socket is not served any more: if nobody wanted that, it

@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/bounded"
 )
 
 // receiveSize is enough for any answer: the kernel writes 32 KiB at most.
@@ -87,7 +89,7 @@ func (Netlink) Delete(ctx context.Context, flows []Flow) (deleted int, err error
 	var errs []error
 	for len(flows) > 0 {
 		if err := ctx.Err(); err != nil {
-			return deleted, errors.Join(append(errs, err)...)
+			return deleted, bounded.Join(append(errs, err)...)
 		}
 		n := min(len(flows), batchSize)
 		var m message
@@ -95,7 +97,7 @@ func (Netlink) Delete(ctx context.Context, flows []Flow) (deleted int, err error
 			m.remove(uint32(i), flow)
 		}
 		if err := s.send(m.b); err != nil {
-			return deleted, errors.Join(append(errs, err)...)
+			return deleted, bounded.Join(append(errs, err)...)
 		}
 		gone, err := s.acknowledged(n)
 		deleted += gone
@@ -104,7 +106,7 @@ func (Netlink) Delete(ctx context.Context, flows []Flow) (deleted int, err error
 		}
 		flows = flows[n:]
 	}
-	return deleted, errors.Join(errs...)
+	return deleted, bounded.Join(errs...)
 }
 
 // localAddrs lists the addresses of all interfaces of one family.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/vipkit/vipkit/internal/bounded"
 )
 
 // Cleanup deletes all chains that begin with the prefix and the jumps to them, of both
@@ -68,7 +70,7 @@ func (b *Backend) cleanFamily(ctx context.Context, r cleaner, f *family) error {
 			errs = append(errs, b.cleanTable(ctx, r, f, t))
 		}
 	}
-	return errors.Join(errs...)
+	return bounded.Join(errs...)
 }
 
 func (b *Backend) cleanTable(ctx context.Context, r cleaner, f *family, t table) error {
@@ -111,5 +113,5 @@ func pinnedChains(have *state, prefix string, t table) error {
 			errs = append(errs, fmt.Errorf("table %s: chain %s-%s is in use by a rule of %s", t, prefix, name, have.pinned[name]))
 		}
 	}
-	return errors.Join(errs...)
+	return bounded.Join(errs...)
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/vipkit/vipkit/internal/bounded"
 )
 
 // A Reconciler makes virtual servers what they should be, one at a time, and drains real
@@ -158,7 +160,7 @@ func (r *Reconciler) Sweep(ctx context.Context) (left int, err error) {
 	for _, d := range r.draining {
 		left += len(d.real)
 	}
-	return left, errors.Join(errs...)
+	return left, bounded.Join(errs...)
 }
 
 func (r *Reconciler) sweep(ctx context.Context, k ServerKey) error {

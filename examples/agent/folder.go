@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vipkit/vipkit/examples/internal/manifests"
+	"github.com/vipkit/vipkit/internal/bounded"
 )
 
 const (
@@ -98,7 +99,7 @@ func (f *folder) look(now time.Time, to *feed) error {
 			errs = append(errs, err)
 		}
 	}
-	if err := f.strictly(errors.Join(errs...)); err != nil {
+	if err := f.strictly(bounded.Join(errs...)); err != nil {
 		return err
 	}
 	if !f.complete() || f.ready && !f.changed {
