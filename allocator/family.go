@@ -175,8 +175,8 @@ func (f *family) expire(now time.Time) {
 func (f *family) replace(listed map[netip.Addr]known) {
 	for addr, k := range f.known {
 		_, has := listed[addr]
-		change, changed := f.changes[addr]
-		if change == learned || !has && (changed || k.state == cooling) {
+		news, changed := f.changes[addr]
+		if news == learned || !has && (changed || k.state == cooling) {
 			listed[addr] = k
 			continue
 		}

@@ -104,16 +104,19 @@ func TestHandMadeValues(t *testing.T) {
 	}
 	tests := map[string]func(t *testing.T){
 		"ServiceOwner": func(t *testing.T) {
+			t.Helper()
 			if o := allocator.ServiceOwner(nil); o != (allocator.Owner{}) {
 				t.Errorf("got %v", o)
 			}
 		},
 		"NewRecord": func(t *testing.T) {
+			t.Helper()
 			_, err := allocator.NewRecord(nil)
 			must(t, "NewRecord", err)
 		},
-		"NewIPAddressStore of nil": func(t *testing.T) { useStore(t, allocator.NewIPAddressStore(nil)) },
+		"NewIPAddressStore of nil": func(t *testing.T) { t.Helper(); useStore(t, allocator.NewIPAddressStore(nil)) },
 		"a client that answers with nothing": func(t *testing.T) {
+			t.Helper()
 			s := allocator.NewIPAddressStore(emptyAPI{})
 			_, _, err := s.Get(ctx, x)
 			must(t, "Get", err)
@@ -122,6 +125,7 @@ func TestHandMadeValues(t *testing.T) {
 			must(t, "List", err)
 		},
 		"the zero MemoryStore": func(t *testing.T) {
+			t.Helper()
 			var s allocator.MemoryStore
 			wantError(t, "Create", s.Create(ctx, x, owner("a")), nil)
 			if list, err := s.List(ctx); err != nil || len(list) != 1 || list[0].Created.IsZero() {
@@ -129,6 +133,7 @@ func TestHandMadeValues(t *testing.T) {
 			}
 		},
 		"NewMultiCIDR of nil": func(t *testing.T) {
+			t.Helper()
 			m := allocator.NewMultiCIDR(nil, allocator.Options{})
 			addCIDR(t, m, raceRange)
 			must(t, "Refresh", m.Refresh(ctx))
@@ -138,18 +143,21 @@ func TestHandMadeValues(t *testing.T) {
 			must(t, "Pick", err)
 		},
 		"MultiCIDR.Source of an unknown family": func(t *testing.T) {
+			t.Helper()
 			m, _ := newMulti(t, raceRange)
 			useSource(t, m.Source("IPv5"))
 		},
 		"MultiCIDR and an address that is none": func(t *testing.T) {
+			t.Helper()
 			m, _ := newMulti(t, raceRange, "fd00::/120")
 			must(t, "Claim", m.Claim(ctx, netip.Addr{}, owner("a")))
 			wantError(t, "Release", m.Release(ctx, netip.Addr{}, owner("a")), nil)
 			m.Observe(allocator.Record{})
 			m.Forget(netip.Addr{})
 		},
-		"WithStore of nothing": func(t *testing.T) { useSource(t, allocator.WithStore(nil, nil)) },
+		"WithStore of nothing": func(t *testing.T) { t.Helper(); useSource(t, allocator.WithStore(nil, nil)) },
 		"WithStore without store": func(t *testing.T) {
+			t.Helper()
 			p := newPool(t, raceRange, allocator.Options{})
 			s := allocator.WithStore(p.Source(), nil)
 			must(t, "Claim", s.Claim(ctx, x, owner("a")))
@@ -160,6 +168,7 @@ func TestHandMadeValues(t *testing.T) {
 			}
 		},
 		"Pool and an address that is none": func(t *testing.T) {
+			t.Helper()
 			p := newPool(t, raceRange, allocator.Options{})
 			must(t, "Claim", p.Claim(netip.Addr{}, owner("a")))
 			must(t, "RestoreAllocation", p.RestoreAllocation(nil))
@@ -172,12 +181,14 @@ func TestHandMadeValues(t *testing.T) {
 			}
 		},
 		"constructors of ranges": func(t *testing.T) {
+			t.Helper()
 			_, err := allocator.NewPool(netip.Prefix{}, allocator.Options{})
 			must(t, "NewPool", err)
 			_, err = allocator.NewRangePool(netip.Addr{}, x, allocator.Options{})
 			must(t, "NewRangePool", err)
 		},
 		"Services without sources": func(t *testing.T) {
+			t.Helper()
 			for _, s := range []*allocator.Services{nil, {}, {Addresses: map[corev1.IPFamily]allocator.Source[netip.Addr]{v4: nil}}} {
 				for _, s := range []*allocator.Services{s, s.DryRun(allocator.Truthful), s.DryRun(allocator.AsUpstream)} {
 					_, err := s.Apply(ctx, newPlan(t))
@@ -186,6 +197,7 @@ func TestHandMadeValues(t *testing.T) {
 			}
 		},
 		"Apply and Replan without plan": func(t *testing.T) {
+			t.Helper()
 			c := newCluster(t, "46")
 			_, err := c.services.Apply(ctx, nil)
 			must(t, "Apply", err)
@@ -197,6 +209,7 @@ func TestHandMadeValues(t *testing.T) {
 			must(t, "Replan", txn.Replan(ctx, nil))
 		},
 		"a plan whose claims fit no object": func(t *testing.T) {
+			t.Helper()
 			c := newCluster(t, "46")
 			plan := newPlan(t)
 			for i := range plan.Claims {
@@ -210,6 +223,7 @@ func TestHandMadeValues(t *testing.T) {
 			wantError(t, "Rollback", txn.Rollback(ctx), nil)
 		},
 		"Plan of nothing": func(t *testing.T) {
+			t.Helper()
 			plan, errs := allocator.Plan(nil, nil, allocator.ClusterConfig{Families: families("4")})
 			if errs != nil || len(plan.Claims)+len(plan.Releases) > 0 {
 				t.Errorf("Plan = %+v, %v", plan, errs)
@@ -222,6 +236,7 @@ func TestHandMadeValues(t *testing.T) {
 			_ = (&allocator.ClaimError{Internal: true}).FieldError().Error()
 		},
 		"repair of nothing": func(t *testing.T) {
+			t.Helper()
 			services := []*corev1.Service{nil, service(withIPs("10.0.0.5"))}
 			findings := allocator.AddressRepair{Services: services, Ranges: []netip.Prefix{{}, prefix(raceRange)}, Records: []allocator.Record{{}}}.Findings()
 			must(t, "Repair", allocator.Repair(ctx, nil, findings, nil))
@@ -235,6 +250,7 @@ func TestHandMadeValues(t *testing.T) {
 			_, _ = allocator.BitmapRepair{Services: services, Pool: newPool(t, "10.0.0.0/32", allocator.Options{})}.Findings()
 		},
 		"a finding with a remedy that there is not": func(t *testing.T) {
+			t.Helper()
 			p := newPool(t, raceRange, allocator.Options{})
 			wantError(t, "Claim", p.Claim(x, owner("a")), nil)
 			gone := func(context.Context, allocator.Owner) (bool, error) { return false, nil }
@@ -245,6 +261,7 @@ func TestHandMadeValues(t *testing.T) {
 			}
 		},
 		"DiscoverServiceRanges": func(t *testing.T) {
+			t.Helper()
 			_, err := allocator.DiscoverServiceRanges(ctx, nil, nil)
 			wantError(t, "without lister", err, allocator.ErrNoRange)
 			_, err = allocator.DiscoverServiceRanges(ctx, emptyLister{}, nil)

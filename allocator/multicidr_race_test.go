@@ -72,10 +72,10 @@ func (l *raceLab) must(err error) {
 	}
 }
 
-// other claims an address in the store as another process does.
-func (l *raceLab) other(text, name string) {
+// other claims the address in the store as another process does.
+func (l *raceLab) other(name string) {
 	l.t.Helper()
-	l.must(l.mem.Create(l.t.Context(), addr(text), owner(name)))
+	l.must(l.mem.Create(l.t.Context(), addr(five), owner(name)))
 }
 
 // gone deletes an entry of the store as another process does.
@@ -85,8 +85,8 @@ func (l *raceLab) gone(text, name string) {
 }
 
 // watch delivers the entry of the store as a watch does.
-func (l *raceLab) watch(text, name string) {
-	l.Observe(allocator.Record{Addr: addr(text), Owner: owner(name)})
+func (l *raceLab) watch(name string) {
+	l.Observe(allocator.Record{Addr: addr(five), Owner: owner(name)})
 }
 
 // wantInUse checks how many addresses are believed in use, and that the range
@@ -121,35 +121,35 @@ func TestReleaseRaces(t *testing.T) {
 		}, 1},
 		{"another process claims it, and the watch is faster than Release", func(ctx context.Context, l *raceLab) {
 			l.must(l.Claim(ctx, addr(five), owner("a")))
-			l.watch(five, "a")
+			l.watch("a")
 			l.store.deleted = func() {
-				l.other(five, "b")
+				l.other("b")
 				l.Forget(addr(five))
-				l.watch(five, "b")
+				l.watch("b")
 			}
 			l.must(l.Release(ctx, addr(five), owner("a")))
 		}, 1},
 		{"another process claims it, and the watch starts during Release", func(ctx context.Context, l *raceLab) {
 			l.must(l.Claim(ctx, addr(five), owner("a")))
 			l.store.deleted = func() {
-				l.other(five, "b")
+				l.other("b")
 				l.Forget(addr(five))
-				l.watch(five, "b")
+				l.watch("b")
 			}
 			l.must(l.Release(ctx, addr(five), owner("a")))
 		}, 1},
 		{"another process claims it, and the watch has the new entry only", func(ctx context.Context, l *raceLab) {
 			l.must(l.Claim(ctx, addr(five), owner("a")))
 			l.store.deleted = func() {
-				l.other(five, "b")
-				l.watch(five, "b")
+				l.other("b")
+				l.watch("b")
 			}
 			l.must(l.Release(ctx, addr(five), owner("a")))
 		}, 1},
 		{"another process claims it, and a Refresh is faster than Release", func(ctx context.Context, l *raceLab) {
 			l.must(l.Claim(ctx, addr(five), owner("a")))
 			l.store.deleted = func() {
-				l.other(five, "b")
+				l.other("b")
 				l.must(l.Refresh(ctx))
 			}
 			l.must(l.Release(ctx, addr(five), owner("a")))
@@ -167,14 +167,14 @@ func TestReleaseRaces(t *testing.T) {
 			l.must(l.Claim(ctx, addr(five), owner("a")))
 			l.must(l.Release(ctx, addr(five), owner("a")))
 			l.must(l.Claim(ctx, addr(five), owner("b")))
-			l.watch(five, "a")
+			l.watch("a")
 			l.wantInUse(1)
 			l.Forget(addr(five))
 		}, 1},
 		{"the watch is late, then catches up", func(ctx context.Context, l *raceLab) {
 			l.must(l.Claim(ctx, addr(five), owner("b")))
 			l.Forget(addr(five))
-			l.watch(five, "b")
+			l.watch("b")
 			l.now = l.now.Add(time.Hour)
 		}, 1},
 		{"what the watch denies and never confirms is free in the end", func(ctx context.Context, l *raceLab) {
@@ -185,7 +185,7 @@ func TestReleaseRaces(t *testing.T) {
 		}, 0},
 		{"the watch tells of creation and deletion before Claim returns", func(ctx context.Context, l *raceLab) {
 			l.store.created = func() {
-				l.watch(five, "b")
+				l.watch("b")
 				l.gone(five, "b")
 				l.Forget(addr(five))
 			}
@@ -244,7 +244,7 @@ func TestRefreshRaces(t *testing.T) {
 		{
 			"the mark of a collision expires", 0,
 			func(ctx context.Context, l *raceLab) {
-				l.other(five, "db")
+				l.other("db")
 				wantError(l.t, "Claim", l.Claim(ctx, addr(five), owner("web")), allocator.ErrTaken)
 				l.now = l.now.Add(2 * time.Minute)
 			},
@@ -259,7 +259,7 @@ func TestRefreshRaces(t *testing.T) {
 			func(ctx context.Context, l *raceLab) {
 				l.must(l.Claim(ctx, addr(five), owner("web")))
 				l.must(l.Release(ctx, addr(five), owner("web")))
-				l.other(five, "db")
+				l.other("db")
 			},
 			func(_ context.Context, l *raceLab) {
 				l.now = l.now.Add(time.Minute)
@@ -271,7 +271,7 @@ func TestRefreshRaces(t *testing.T) {
 			func(ctx context.Context, l *raceLab) {
 				l.must(l.Claim(ctx, addr(five), owner("web")))
 				l.must(l.Release(ctx, addr(five), owner("web")))
-				l.other(five, "db")
+				l.other("db")
 			},
 			func(context.Context, *raceLab) {}, 1, 0,
 		},
@@ -290,7 +290,7 @@ func TestRefreshRaces(t *testing.T) {
 			func(ctx context.Context, l *raceLab) {
 				d := l.Source(v4).DryRun(allocator.Truthful)
 				l.must(d.Claim(ctx, addr(five), owner("web")))
-				l.other(five, "db")
+				l.other("db")
 				l.store.listed = func() {
 					_, err := d.Pick(ctx, owner("web"))
 					l.must(err)
@@ -299,7 +299,7 @@ func TestRefreshRaces(t *testing.T) {
 		},
 		{
 			"a claim of what the list has collides", 0,
-			func(_ context.Context, l *raceLab) { l.other(five, "db") },
+			func(_ context.Context, l *raceLab) { l.other("db") },
 			func(ctx context.Context, l *raceLab) {
 				wantError(l.t, "Claim", l.Claim(ctx, addr(five), owner("web")), allocator.ErrTaken)
 			}, 1, 0,
@@ -308,14 +308,14 @@ func TestRefreshRaces(t *testing.T) {
 			"a claim of what the list has not yet collides", 0,
 			func(context.Context, *raceLab) {},
 			func(ctx context.Context, l *raceLab) {
-				l.other(five, "db")
+				l.other("db")
 				wantError(l.t, "Claim", l.Claim(ctx, addr(five), owner("web")), allocator.ErrTaken)
 			}, 1, 1,
 		},
 		{
 			"a claim of what the list has fails for another reason", 0,
 			func(_ context.Context, l *raceLab) {
-				l.other(five, "db")
+				l.other("db")
 				l.store.Store = &scriptedStore{Store: l.mem, answers: []error{forbidden}}
 			},
 			func(ctx context.Context, l *raceLab) {

@@ -2,6 +2,7 @@ package endpoints_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -39,11 +40,8 @@ func known(t *testing.T, tr *endpoints.EndpointsChangeTracker) string {
 		t.Fatalf("the Service has %v, want one endpoint", eps)
 	}
 	e := eps[0]
-	text := state(e) + " " + e.NodeName
-	for _, h := range append(e.Hints.Zones(), e.Hints.Nodes()...) {
-		text += " " + h
-	}
-	return text
+	words := append([]string{state(e), e.NodeName}, e.Hints.Zones()...)
+	return strings.Join(append(words, e.Hints.Nodes()...), " ")
 }
 
 const (

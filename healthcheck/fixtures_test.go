@@ -227,9 +227,9 @@ func endpoint(text string, port uint16) endpoints.Endpoint {
 	return e
 }
 
-// dual gives a Service the other family, too.
-func (w *world) dual(n string) *world {
-	w.in.Services[nsn(n)].IPv6.ClusterIP = netip.MustParseAddr("fd00:96::1")
+// dual gives Service web the other family, too.
+func (w *world) dual() *world {
+	w.in.Services[nsn("web")].IPv6.ClusterIP = netip.MustParseAddr("fd00:96::1")
 	return w
 }
 

@@ -33,7 +33,7 @@ func TestKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(services.Close)
-	w := newWorld().svc("web", 31000, "10.200.0.1", "10.200.0.2", "fd00:200::1", "fd00:200::2").dual("web")
+	w := newWorld().svc("web", 31000, "10.200.0.1", "10.200.0.2", "fd00:200::1", "fd00:200::2").dual()
 	w.cfg.NodePortAddresses = plan.NodePortSelector{All: true}
 	sync := func() {
 		t.Helper()

@@ -67,6 +67,7 @@ func TestConnectionLimits(t *testing.T) {
 	}
 	t.Run("fault F17 one client opens 2,000", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, r *rig, c *crowd) {
+			t.Helper()
 			c.join(t, r.host, 10, "198.51.100.9", "")
 			c.join(t, r.host, 2000, "198.51.100.7", "")
 			if got := open(c); got != 10+64 {
@@ -77,6 +78,7 @@ func TestConnectionLimits(t *testing.T) {
 	})
 	t.Run("fault F17 an IPv6 segment is one client", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, r *rig, c *crowd) {
+			t.Helper()
 			for i := range 200 {
 				c.join(t, r.host, 1, fmt.Sprintf("2001:db8:7::%x", i+1), "")
 			}
@@ -87,6 +89,7 @@ func TestConnectionLimits(t *testing.T) {
 	})
 	t.Run("fault F17 many clients", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, r *rig, c *crowd) {
+			t.Helper()
 			for i := range 250 {
 				c.join(t, r.host, 8, fmt.Sprintf("203.0.113.%d", i), "")
 			}
@@ -107,6 +110,7 @@ func TestConnectionsEnd(t *testing.T) {
 	} {
 		t.Run("fault F17 a client that "+name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, r *rig, c *crowd) {
+				t.Helper()
 				c.join(t, r.host, 1, "198.51.100.7", text)
 				time.Sleep(6 * time.Second)
 				synctest.Wait()
@@ -118,6 +122,7 @@ func TestConnectionsEnd(t *testing.T) {
 	}
 	t.Run("fault F17 the answer says that the connection is closed", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, r *rig, _ *crowd) {
+			t.Helper()
 			conn, err := r.dial(t.Context(), "tcp", web4)
 			if err != nil {
 				t.Fatal(err)
@@ -133,13 +138,14 @@ func TestConnectionsEnd(t *testing.T) {
 	})
 	t.Run("fault F17 a head without end is refused", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, r *rig, _ *crowd) {
+			t.Helper()
 			conn, err := r.dial(t.Context(), "tcp", web4)
 			if err != nil {
 				t.Fatal(err)
 			}
 			go func() {
 				_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: web\r\n")
-				for err := error(nil); err == nil; {
+				for err = error(nil); err == nil; {
 					_, err = io.WriteString(conn, "X-Long: 0123456789012345678901234567890123456789\r\n")
 				}
 			}()

@@ -47,18 +47,18 @@ func TestAnswers(t *testing.T) {
 func TestFamilies(t *testing.T) {
 	t.Run("fault F08c the family that is asked on decides", func(t *testing.T) {
 		r := newRig(t)
-		r.svc("web", 31000, "10.200.1.1 remote", "fd00:200::1", "fd00:200::2").dual("web")
+		r.svc("web", 31000, "10.200.1.1 remote", "fd00:200::1", "fd00:200::2").dual()
 		r.sync(t)
 		r.wantWeight(t, web4, 503, "0")
 		r.wantWeight(t, web6, 200, "2")
-		r.svc("web", 31000, "10.200.0.1", "fd00:200::1 remote").dual("web")
+		r.svc("web", 31000, "10.200.0.1", "fd00:200::1 remote").dual()
 		r.sync(t)
 		r.wantWeight(t, web4, 200, "1")
 		r.wantWeight(t, web6, 503, "0")
 	})
 	t.Run("fault F08c the other family leaves the Service", func(t *testing.T) {
 		r := newRig(t)
-		r.svc("web", 31000, "10.200.0.1", "fd00:200::1 remote").dual("web")
+		r.svc("web", 31000, "10.200.0.1", "fd00:200::1 remote").dual()
 		r.sync(t)
 		r.svc("web", 31000, "10.200.0.1", "fd00:200::1 remote")
 		r.sync(t)

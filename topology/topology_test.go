@@ -54,8 +54,11 @@ func TestSelect(t *testing.T) {
 		{"D40 several zones in a hint", "a R z:za+zb, b R z:zb", "C/C/no", row{"a", "-", "a", true, topology.ModeZone}},
 		{"D42 internal Local, only terminating", "a T loc, b T", "L/C/no", row{"-", "a", "a", true, topology.ModeNone}},
 		{"D43 local unready, remote terminating", "a N loc, b T", "C/L/yes", row{"b", "-", "b", true, topology.ModeNone}},
-		{"#38 fault F35 hints hold whatever the spread over zones, and unready endpoints without them do not count",
-			"a R z:za, b R z:za, c R z:zb, d R z:zb, e R z:zc, f N, g N", "C/C/no", row{"a b", "-", "a b", true, topology.ModeZone}},
+		{
+			"#38 fault F35 hints hold whatever the spread over zones, and unready endpoints without them do not count",
+			"a R z:za, b R z:za, c R z:zb, d R z:zb, e R z:zc, f N, g N", "C/C/no",
+			row{"a b", "-", "a b", true, topology.ModeZone},
+		},
 		{"D44 node mode does not need zone hints", "a R loc n:n1, b R z:za n:n1", "C/C/no", row{"a b", "-", "a b", true, topology.ModeNode}},
 	}
 	for _, tt := range tests {

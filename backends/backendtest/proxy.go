@@ -160,20 +160,6 @@ func defaultService(s *corev1.Service) {
 	if spec.Type == "" {
 		spec.Type = corev1.ServiceTypeClusterIP
 	}
-	if spec.SessionAffinity == "" {
-		spec.SessionAffinity = corev1.ServiceAffinityNone
-	}
-	if spec.SessionAffinity == corev1.ServiceAffinityClientIP && spec.SessionAffinityConfig == nil {
-		timeout := corev1.DefaultClientIPServiceAffinitySeconds
-		spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &timeout}}
-	}
-	if spec.InternalTrafficPolicy == nil && spec.Type != corev1.ServiceTypeExternalName {
-		policy := corev1.ServiceInternalTrafficPolicyCluster
-		spec.InternalTrafficPolicy = &policy
-	}
-	if external := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer || len(spec.ExternalIPs) > 0; external && spec.ExternalTrafficPolicy == "" {
-		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
-	}
 	if len(spec.ClusterIPs) == 0 && spec.ClusterIP != "" {
 		spec.ClusterIPs = []string{spec.ClusterIP}
 	}
@@ -184,5 +170,28 @@ func defaultService(s *corev1.Service) {
 		if spec.Ports[i].Protocol == "" {
 			spec.Ports[i].Protocol = corev1.ProtocolTCP
 		}
+	}
+	defaultAffinity(spec)
+	defaultPolicies(spec)
+}
+
+func defaultAffinity(spec *corev1.ServiceSpec) {
+	if spec.SessionAffinity == "" {
+		spec.SessionAffinity = corev1.ServiceAffinityNone
+	}
+	if spec.SessionAffinity == corev1.ServiceAffinityClientIP && spec.SessionAffinityConfig == nil {
+		timeout := corev1.DefaultClientIPServiceAffinitySeconds
+		spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &timeout}}
+	}
+}
+
+func defaultPolicies(spec *corev1.ServiceSpec) {
+	if spec.InternalTrafficPolicy == nil && spec.Type != corev1.ServiceTypeExternalName {
+		policy := corev1.ServiceInternalTrafficPolicyCluster
+		spec.InternalTrafficPolicy = &policy
+	}
+	external := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer || len(spec.ExternalIPs) > 0
+	if external && spec.ExternalTrafficPolicy == "" {
+		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 	}
 }

@@ -35,10 +35,7 @@ func (m *marker) settle(ctx context.Context, set func(State) error) error {
 	port := firstMarker + m.round
 	var state State
 	for _, f := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
-		svc, slice, err := m.objects(f, port)
-		if err != nil {
-			return err
-		}
+		svc, slice := m.objects(f, port)
 		state.Services, state.EndpointSlices = append(state.Services, svc), append(state.EndpointSlices, slice)
 		if err := m.player.lab.Serve(netip.AddrPortFrom(m.address("c", f), port), corev1.ProtocolTCP); err != nil {
 			return err
@@ -62,7 +59,7 @@ func (m *marker) address(name string, f corev1.IPFamily) netip.Addr {
 }
 
 // objects returns the marker's Service of one family, which must not change, and its slice.
-func (m *marker) objects(f corev1.IPFamily, port uint16) (*corev1.Service, *discoveryv1.EndpointSlice, error) {
+func (m *marker) objects(f corev1.IPFamily, port uint16) (*corev1.Service, *discoveryv1.EndpointSlice) {
 	vip := m.address("marker", f).String()
 	meta := metav1.ObjectMeta{Namespace: "marker", Name: map[corev1.IPFamily]string{corev1.IPv4Protocol: "ipv4", corev1.IPv6Protocol: "ipv6"}[f]}
 	svc := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
@@ -71,12 +68,13 @@ func (m *marker) objects(f corev1.IPFamily, port uint16) (*corev1.Service, *disc
 	}}
 	defaultService(svc)
 	empty, proto, number, ready := "", corev1.ProtocolTCP, int32(port), true
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressType(f),
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: meta, AddressType: discoveryv1.AddressType(f),
 		Ports:     []discoveryv1.EndpointPort{{Name: &empty, Protocol: &proto, Port: &number}},
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{m.address("c", f).String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 	}
 	slice.Labels = map[string]string{discoveryv1.LabelServiceName: svc.Name}
-	return svc, slice, nil
+	return svc, slice
 }
 
 // wait returns when the marker is reached at a port.

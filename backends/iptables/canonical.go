@@ -79,9 +79,15 @@ func canonicalOption(words []string, prefix string) string {
 	if ours, ok := strings.CutPrefix(value, prefix); ok && prefix != "" {
 		value = ref(ours)
 	}
-	switch {
-	case len(words) > 2:
+	if len(words) > 2 {
 		return strings.Join(words, " ")
+	}
+	return canonicalValue(name, value)
+}
+
+// canonicalValue is canonicalOption for an option with one value.
+func canonicalValue(name, value string) string {
+	switch {
 	case saysNothing(name, value):
 		return ""
 	case name == "--or-mark":

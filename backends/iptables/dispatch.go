@@ -151,10 +151,10 @@ func deleteSorted(keys, gone []site) []site {
 func insertSorted(keys, come []site) []site {
 	end := len(keys) // of what has not moved yet
 	keys = slices.Grow(keys, len(come))[:len(keys)+len(come)]
-	for i := len(come) - 1; i >= 0; i-- {
-		at, _ := slices.BinarySearch(keys[:end], come[i])
+	for i, key := range slices.Backward(come) {
+		at, _ := slices.BinarySearch(keys[:end], key)
 		copy(keys[at+i+1:], keys[at:end])
-		keys[at+i] = come[i]
+		keys[at+i] = key
 		end = at
 	}
 	return keys

@@ -104,8 +104,8 @@ func (c *chain) digest() string {
 }
 
 // altered is what a chain prints whose rules are not those of the digest that it carries.
-func altered(print string) string { return print + alteredMark }
+func altered(digest string) string { return digest + alteredMark }
 
-func isAltered(print string) bool { return strings.HasSuffix(print, alteredMark) }
+func isAltered(digest string) bool { return strings.HasSuffix(digest, alteredMark) }
 
 const alteredMark = " altered"

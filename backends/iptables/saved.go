@@ -21,11 +21,11 @@ func parseSaved(text, prefix string) *state {
 		}
 	}
 	for name, c := range p.chains {
-		print := printOf(c.digest, c.rules)
+		known := printOf(c.digest, c.rules)
 		if c.rules > 0 && c.content.text() != c.digest {
-			print = altered(print)
+			known = altered(known)
 		}
-		p.state.chains[name] = print
+		p.state.chains[name] = known
 	}
 	return p.state
 }

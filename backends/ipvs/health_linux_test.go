@@ -63,7 +63,7 @@ func listenAnywhere(t *testing.T) uint16 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { ln.Close() })             //nolint:errcheck // nothing was written
+	t.Cleanup(func() { ln.Close() })
 	return uint16(ln.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // "tcp4"
 }
 

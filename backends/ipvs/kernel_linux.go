@@ -53,7 +53,7 @@ func load() error {
 	}
 	// The only wait that no caller can end: Open has no context.
 	c := process.Command{Path: "modprobe", Args: []string{"ip_vs"}, Timeout: process.DefaultTimeout}
-	if _, err := c.Run(context.Background()); err != nil {
+	if _, err = c.Run(context.Background()); err != nil {
 		return err
 	}
 	_, err = netlink.GenlFamilyGet("IPVS")

@@ -54,7 +54,7 @@ func (b *Backend) Check(context.Context) (bool, error) {
 		return true, nil
 	}
 	for _, t := range b.tables {
-		if err := b.checkTable(t); err != nil {
+		if err = b.checkTable(t); err != nil {
 			return answer(fmt.Errorf("table %s %s: %w", t.nft, b.opts.Table, err))
 		}
 	}

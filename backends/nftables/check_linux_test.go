@@ -48,17 +48,17 @@ func TestCheckFinds(t *testing.T) {
 
 // TestCheckInParts has more elements than one Check reads.
 func TestCheckInParts(t *testing.T) {
-	start := func(t *testing.T, checked int) (*world, *Backend, *reader) {
+	start := func(t *testing.T, checked int) (*Backend, *reader) {
 		t.Helper()
 		inNetNS(t)
 		w, b := newWorld(t, nodeConfig()), newBackend(t, Options{})
 		w.sync(b, many(300)) // of 3,000 endpoints
 		r := &reader{kernel: b.kernel}
 		b.kernel, b.checked = r, checked
-		return w, b, r
+		return b, r
 	}
 	t.Run("fault F10 all is read before it counts as verified", func(t *testing.T) {
-		_, b, r := start(t, 3_500)
+		b, r := start(t, 3_500)
 		nft(t, "add table ip other")
 		for range 4 {
 			if ok, err := b.Check(t.Context()); !ok || err != nil {
@@ -74,7 +74,7 @@ func TestCheckInParts(t *testing.T) {
 		}
 	})
 	t.Run("fault F10 others commit all the time", func(t *testing.T) {
-		_, b, _ := start(t, 3_000)
+		b, _ := start(t, 3_000)
 		nft(t, "delete element ip vipkit sizes { 10.96.0.77 . tcp . 80 }")
 		for range 4 {
 			nft(t, "add table ip other")
@@ -86,7 +86,7 @@ func TestCheckInParts(t *testing.T) {
 		t.Error("4 Checks found nothing")
 	})
 	t.Run("fault F10 what is sampled never counts as verified", func(t *testing.T) {
-		_, b, _ := start(t, 1_000)
+		b, _ := start(t, 1_000)
 		nft(t, "delete element ip vipkit endpoints-tcp { 10.96.0.77 . 80 . 3 }")
 		for range 2_000 { // each sees a twelfth of the map
 			if ok, _ := b.Check(t.Context()); !ok {
@@ -138,16 +138,16 @@ func TestCheckCannotRead(t *testing.T) {
 	inNetNS(t)
 	w, b := newWorld(t, nodeConfig()), newBackend(t, Options{})
 	w.sync(b, merged(many(50), with(everything()...)))
-	kernel := b.kernel
+	whole := b.kernel
 	b.checked = 100 // samples, too
 	nft(t, "add table ip other")
 	for which := range 4 {
-		b.kernel = blind{kernel, which}
+		b.kernel = blind{whole, which}
 		if ok, err := b.Check(t.Context()); !ok || !errors.Is(err, errBlind) {
 			t.Errorf("fault F15 method %d fails: Check = %v, %v, want true and the error", which, ok, err)
 		}
 	}
-	b.kernel = kernel
+	b.kernel = whole
 	if ok, err := b.Check(t.Context()); !ok || err != nil {
 		t.Errorf("Check = %v, %v", ok, err)
 	}

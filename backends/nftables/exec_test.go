@@ -218,7 +218,7 @@ func TestLimits(t *testing.T) {
 // keyOf is the key of the port of an app, over IPv4.
 func (w *world) keyOf(name string) plan.Key {
 	for port := range w.plan.All() {
-		if port.NamespacedName.Name == name && port.Family == "IPv4" {
+		if port.Name == name && port.Family == "IPv4" {
 			return port.Key
 		}
 	}

@@ -124,12 +124,16 @@ func (c *cluster) newService(name string, id int) *corev1.Service {
 	}}
 	switch kind := c.rand.IntN(100); {
 	case kind < 4:
-		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "x.example",
-			Ports: []corev1.ServicePort{{Name: "p0", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(80)}}}
+		s.Spec = corev1.ServiceSpec{
+			Type: corev1.ServiceTypeExternalName, ExternalName: "x.example",
+			Ports: []corev1.ServicePort{{Name: "p0", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(80)}},
+		}
 		return s
 	case kind < 8:
-		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, ClusterIPs: []string{corev1.ClusterIPNone},
-			IPFamilies: c.families[0], Ports: []corev1.ServicePort{{Name: "p0", Port: 80, Protocol: corev1.ProtocolTCP}}}
+		s.Spec = corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, ClusterIPs: []string{corev1.ClusterIPNone},
+			IPFamilies: c.families[0], Ports: []corev1.ServicePort{{Name: "p0", Port: 80, Protocol: corev1.ProtocolTCP}},
+		}
 		return s
 	case kind < 40:
 		s.Spec.Type = corev1.ServiceTypeClusterIP

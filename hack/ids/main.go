@@ -84,22 +84,22 @@ func readRanges(name string) ([]string, error) {
 		if kind {
 			prefix = fault + prefix
 		}
-		ids = append(ids, between(prefix, number(first[2]), number(last[2]), first[3], last[3])...)
+		ids = append(ids, between(prefix, first, last)...)
 	}
 	return ids, nil
 }
 
-// between returns the ids from first to last, or, of one number, those from
-// the letter a to the letter z.
-func between(prefix string, first, last int, a, z string) []string {
+// between returns the ids between two matches of rangePattern, or, of one number, those
+// between their letters.
+func between(prefix string, first, last []string) []string {
 	var ids []string
-	if a != "" && z != "" {
+	if a, z := first[3], last[3]; a != "" && z != "" {
 		for letter := a[0]; letter <= z[0]; letter++ {
-			ids = append(ids, id(prefix, first, string(letter)))
+			ids = append(ids, id(prefix, number(first[2]), string(letter)))
 		}
 		return ids
 	}
-	for n := first; n <= last; n++ {
+	for n := number(first[2]); n <= number(last[2]); n++ {
 		ids = append(ids, id(prefix, n, ""))
 	}
 	return ids

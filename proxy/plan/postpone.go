@@ -36,7 +36,7 @@ func (c *Cursor) inTheWay(d *Delta, k Key) bool {
 	for _, v := range c.unsure[k].versions {
 		for i := range v.Frontends {
 			owner, _ := d.New.owner(siteOf(&v.Frontends[i], k))
-			if owner != nil && owner.Key != k && c.writes(d, owner.Key) {
+			if owner != nil && owner.Key != k && c.writes(owner.Key) {
 				return true
 			}
 		}
@@ -44,8 +44,8 @@ func (c *Cursor) inTheWay(d *Delta, k Key) bool {
 	return false
 }
 
-// writes reports whether d has to write a port.
-func (c *Cursor) writes(d *Delta, k Key) bool {
+// writes reports whether the next Delta has to write a port.
+func (c *Cursor) writes(k Key) bool {
 	if _, later := c.postponed[k]; later {
 		return false
 	}

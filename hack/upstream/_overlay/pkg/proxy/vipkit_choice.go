@@ -5,9 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"k8s.io/kubernetes/pkg/features"
+
 	"github.com/vipkit/vipkit/hack/upstream/shadow"
 	"github.com/vipkit/vipkit/proxy/service"
-	"k8s.io/kubernetes/pkg/features"
 )
 
 // CategorizeEndpoints asks upstream and vipkit.

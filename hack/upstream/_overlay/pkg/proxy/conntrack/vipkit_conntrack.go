@@ -8,9 +8,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"k8s.io/kubernetes/pkg/proxy"
+
 	"github.com/vipkit/vipkit/backends/conntrack"
 	"github.com/vipkit/vipkit/hack/upstream/shadow"
-	"k8s.io/kubernetes/pkg/proxy"
 )
 
 // CleanStaleEntries lets upstream delete flows, and asks vipkit about each.

@@ -9,8 +9,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/vipkit/vipkit/hack/upstream/shadow"
 	"k8s.io/kubernetes/pkg/proxy"
+
+	"github.com/vipkit/vipkit/hack/upstream/shadow"
 )
 
 // TestVipkitRandom lets random flows be cleaned in random clusters. The hook compares.

@@ -6,11 +6,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/vipkit/vipkit/hack/upstream/shadow"
 	"k8s.io/kubernetes/pkg/proxy"
 	proxyutil "k8s.io/kubernetes/pkg/proxy/util"
 	utiliptables "k8s.io/kubernetes/pkg/util/iptables"
 	iptablestest "k8s.io/kubernetes/pkg/util/iptables/testing"
+
+	"github.com/vipkit/vipkit/hack/upstream/shadow"
 )
 
 // vipkitProxiers finds the proxier that wrote the rules.

@@ -9,10 +9,11 @@ import (
 	"k8s.io/kubernetes/pkg/proxy"
 	"k8s.io/kubernetes/test/utils/ktesting"
 
-	"github.com/vipkit/vipkit/hack/upstream/shadow"
 	ipsettest "k8s.io/kubernetes/pkg/proxy/ipvs/ipset/testing"
 	ipvstest "k8s.io/kubernetes/pkg/proxy/ipvs/util/testing"
 	iptablestest "k8s.io/kubernetes/pkg/util/iptables/testing"
+
+	"github.com/vipkit/vipkit/hack/upstream/shadow"
 )
 
 // TestVipkitRandom gives random objects to the proxier. The hook compares virtual servers.

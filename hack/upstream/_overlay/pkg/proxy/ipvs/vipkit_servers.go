@@ -9,8 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/vipkit/vipkit/hack/upstream/shadow"
 	utilipvs "k8s.io/kubernetes/pkg/proxy/ipvs/util"
+
+	"github.com/vipkit/vipkit/hack/upstream/shadow"
 )
 
 // syncProxyRules compares the virtual servers that upstream left to those of a plan.

@@ -8,9 +8,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/knftables"
 
-	"github.com/vipkit/vipkit/hack/upstream/shadow"
 	"k8s.io/kubernetes/pkg/proxy"
 	proxyutil "k8s.io/kubernetes/pkg/proxy/util"
+
+	"github.com/vipkit/vipkit/hack/upstream/shadow"
 )
 
 // vipkitProxiers finds the proxier that wrote a table.

@@ -6,9 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/net"
 
+	api "k8s.io/kubernetes/pkg/apis/core"
+
 	"github.com/vipkit/vipkit/allocator"
 	"github.com/vipkit/vipkit/hack/upstream/shadow"
-	api "k8s.io/kubernetes/pkg/apis/core"
 )
 
 // TestVipkitRandom makes random claims, picks and releases in pools of both.

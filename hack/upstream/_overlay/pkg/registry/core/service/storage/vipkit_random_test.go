@@ -10,9 +10,10 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"github.com/vipkit/vipkit/hack/upstream/shadow"
 	svctest "k8s.io/kubernetes/pkg/api/service/testing"
 	api "k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/vipkit/vipkit/hack/upstream/shadow"
 )
 
 // TestVipkitRandom creates, updates and deletes Services at random. The hooks compare.

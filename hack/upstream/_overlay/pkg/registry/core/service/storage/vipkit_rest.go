@@ -15,9 +15,10 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
-	"github.com/vipkit/vipkit/hack/upstream/shadow"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	k8sv1 "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/vipkit/vipkit/hack/upstream/shadow"
 )
 
 // Create lets upstream create the Service, and asks vipkit what has to be allocated.
