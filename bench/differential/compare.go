@@ -154,7 +154,7 @@ func patient(q *question) time.Duration {
 func (c *comparison) missing(questions []*question, patience func(*question) time.Duration) bool {
 	var todo []*question
 	for _, q := range questions {
-		if q.rounds < rounds && slices.ContainsFunc(q.lacking(), func(lacks bool) bool { return lacks }) {
+		if q.rounds < q.patience() && slices.ContainsFunc(q.lacking(), func(lacks bool) bool { return lacks }) {
 			q.rounds++
 			todo = append(todo, q)
 		}
@@ -171,6 +171,10 @@ func (c *comparison) missing(questions []*question, patience func(*question) tim
 	}, patience)
 	return len(todo) > 0
 }
+
+// patience is how many rounds of ten tries a question gets: with a pool of n endpoints one of them is missed by all of
+// them once in some ten thousand times, and the second look has as many.
+func (q *question) patience() int { return 2 + 2*len(q.union()) }
 
 // lacking says of each contender whether it has not reached all of the union.
 func (q *question) lacking() []bool {
