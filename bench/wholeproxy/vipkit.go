@@ -71,7 +71,12 @@ func (v *Vipkit) newBackend() (backends.Backend, error) {
 	case "iptables":
 		return iptables.New(iptables.Options{Variant: iptables.NFT})
 	case "ipvs":
-		return ipvs.New(ipvs.Options{})
+		b, err := ipvs.New(ipvs.Options{})
+		if err != nil {
+			return nil, err
+		}
+		_, err = b.Prepare() // the switches of IPVS are those of each namespace
+		return b, err
 	default:
 		return nil, errors.New("wholeproxy: no such backend")
 	}
