@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/vipkit/vipkit/backends/internal/nftgen"
 )
 
 // procKernel reads and writes files under /proc, in the network namespace of the calling
@@ -12,6 +14,8 @@ import (
 type procKernel struct{}
 
 const sysctls = "/proc/sys/"
+
+func (procKernel) generation() (uint32, error) { return nftgen.Read() }
 
 func (procKernel) sysctl(name string) (string, error) {
 	text, err := os.ReadFile(sysctls + name)

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/knftables"
 
 	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/internal/nftgen"
 	"github.com/vipkit/vipkit/backends/internal/process"
 )
 
@@ -21,12 +22,13 @@ const nftTimeout = time.Minute
 type nftTable struct {
 	knftables.Interface
 
-	program string // a path, or a name to look for in PATH
+	program    string                 // a path, or a name to look for in PATH
+	generation func() (uint32, error) // of nftables
 }
 
 // openNFT looks whether there is an nft that can be used.
 func openNFT(ctx context.Context, name string) (nftTable, error) {
-	t := nftTable{program: "nft"}
+	t := nftTable{program: "nft", generation: nftgen.Read}
 	_, err := process.Command{Path: t.program, Args: []string{"--version"}, Timeout: nftTimeout}.Run(ctx)
 	if process.Broke(err) && !process.Missing(err) {
 		return t, err // no file descriptors left, for instance: it may be there
@@ -40,6 +42,9 @@ func openNFT(ctx context.Context, name string) (nftTable, error) {
 	return t, nil
 }
 
+// errNothingWritten is the error of an nft that says it has written and has not.
+var errNothingWritten = errors.New("nft ended without an error and has written nothing")
+
 // Run writes a transaction. A program that was killed leaves open whether it wrote.
 func (t nftTable) Run(ctx context.Context, tx *knftables.Transaction) error {
 	text := tx.String()
@@ -47,8 +52,15 @@ func (t nftTable) Run(ctx context.Context, tx *knftables.Transaction) error {
 	if _, invalid, ok := strings.Cut("\n"+text, "\n# ERROR: "); ok {
 		return errors.New(invalid)
 	}
+	before, unread := t.generation()
 	_, err := process.Command{Path: t.program, Args: []string{"-f", "-"}, Input: []byte(text), Timeout: nftTimeout, Grace: process.Grace}.Run(ctx)
-	return err
+	if err != nil || unread != nil || tx.NumOperations() == 0 {
+		return err
+	}
+	if after, err := t.generation(); err == nil && after == before {
+		return errNothingWritten
+	}
+	return nil
 }
 
 // List lists the objects of a kind.

@@ -46,25 +46,37 @@ func TestProgram(t *testing.T) {
 		tx.Add(&knftables.Table{})
 		return tx
 	}
+	table := func(program string, commits uint32) nftTable {
+		var n uint32
+		return nftTable{fake, program, func() (uint32, error) { n += commits; return n, nil }}
+	}
 	t.Run("fault F14 ipvs: a stopped Sync does not wait for an nft that hangs, nor for its children", func(t *testing.T) {
 		t.Parallel() // the program has process.Grace to end
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		err := nftTable{fake, script(t, "sleep 1000 & sleep 1000")}.Run(ctx, add())
+		err := table(script(t, "sleep 1000 & sleep 1000"), 0).Run(ctx, add())
 		if !errors.Is(err, process.ErrKilled) {
 			t.Errorf("Run: %v, want that it was killed", err)
 		}
 	})
 	t.Run("fault F14 ipvs: what nft complains of is bounded", func(t *testing.T) {
-		err := nftTable{fake, script(t, "cat >/dev/null; yes error | head -c 50000000 >&2; exit 1")}.Run(t.Context(), add())
+		err := table(script(t, "cat >/dev/null; yes error | head -c 50000000 >&2; exit 1"), 0).Run(t.Context(), add())
 		if err == nil || len(err.Error()) > 2000 {
 			t.Errorf("Run: an error of %d bytes", len(err.Error()))
+		}
+	})
+	t.Run("fault F14 ipvs: an nft that says nothing and writes nothing", func(t *testing.T) {
+		if err := table(script(t, "cat >/dev/null"), 0).Run(t.Context(), add()); !errors.Is(err, errNothingWritten) {
+			t.Errorf("Run: %v, want that nothing was written", err)
+		}
+		if err := table(script(t, "cat >/dev/null"), 1).Run(t.Context(), add()); err != nil {
+			t.Errorf("Run of one that writes: %v", err)
 		}
 	})
 	t.Run("an object that is not valid is not written", func(t *testing.T) {
 		tx := add()
 		tx.Add(&knftables.Chain{})
-		if err := (nftTable{fake, script(t, "cat >/dev/null")}).Run(t.Context(), tx); err == nil {
+		if err := table(script(t, "cat >/dev/null"), 1).Run(t.Context(), tx); err == nil {
 			t.Error("Run says nothing")
 		}
 	})

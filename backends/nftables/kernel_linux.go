@@ -11,6 +11,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/knftables"
+
+	"github.com/vipkit/vipkit/backends/internal/nftgen"
 )
 
 // netlinkKernel reads over netlink, in the network namespace of the calling thread. It
@@ -112,16 +114,7 @@ func (netlinkKernel) release() (string, error) {
 	return unix.ByteSliceToString(u.Release[:]), nil
 }
 
-func (netlinkKernel) generation() (uint32, error) {
-	answers, err := request(unix.NFT_MSG_GETGEN, 0, unix.AF_UNSPEC)
-	if err != nil {
-		return 0, fmt.Errorf("nftables: read generation: %w", err)
-	}
-	if len(answers) != 1 {
-		return 0, fmt.Errorf("nftables: read generation: %d answers", len(answers))
-	}
-	return answers[0].uint32(unix.NFTA_GEN_ID), nil
-}
+func (netlinkKernel) generation() (uint32, error) { return nftgen.Read() }
 
 func (netlinkKernel) read(f *family, table string) (*contents, error) {
 	_, err := request(unix.NFT_MSG_GETTABLE, 0, nfProto(f), textAttr(unix.NFTA_TABLE_NAME, table))
