@@ -132,6 +132,9 @@ var idPattern = regexp.MustCompile(`(?:\b(fault )?([A-K])|(#))(\d{1,2})([a-z])?(
 func namedIn(dir string) (map[string]bool, error) {
 	seen := map[string]bool{}
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && p != dir && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir // copies of other modules, and no tests of ours
+		}
 		if err != nil || d.IsDir() {
 			return err
 		}
