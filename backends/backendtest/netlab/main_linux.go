@@ -1,6 +1,7 @@
 package netlab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -56,6 +58,9 @@ func runApart() error {
 	return cmd.Run()
 }
 
+// listTime is how long nft may take to list an empty namespace.
+const listTime = 30 * time.Second
+
 // runTidy runs tests and fails if the process's own namespace has rules then.
 func runTidy(tests interface{ Run() int }) int {
 	if err := loopbackUp(); err != nil {
@@ -63,7 +68,9 @@ func runTidy(tests interface{ Run() int }) int {
 		return 1
 	}
 	code := tests.Run()
-	out, err := exec.Command("nft", "list", "tables").Output()
+	ctx, cancel := context.WithTimeout(context.Background(), listTime)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "nft", "list", "tables").Output()
 	if left := strings.TrimSpace(string(out)); err == nil && left != "" {
 		fmt.Fprintf(os.Stderr, "netlab: a test worked outside its network namespace and left:\n%s\n", left)
 		return max(code, 1)
