@@ -20,16 +20,17 @@ const module = "github.com/vipkit/vipkit"
 // decision about the architecture; see ARCHITECTURE.md.
 var allowed = map[string][]string{
 	".":             {},
-	"endpoints":     {"internal/special"},
-	"proxy/service": {"internal/printable", "internal/special"},
+	"endpoints":     {"internal/ext", "internal/special"},
+	"proxy/service": {"internal/ext", "internal/printable", "internal/special"},
 	"topology":      {"endpoints", "internal/printable", "proxy/service"},
-	"proxy/plan":    {"endpoints", "internal/printable", "proxy/service", "topology"},
+	"proxy/plan":    {"endpoints", "internal/ext", "internal/printable", "proxy/service", "topology"},
 	"backends":      {"proxy/plan"},
 	"proxy":         {"backends", "endpoints", "proxy/plan", "proxy/service"},
 	"healthcheck":   {"endpoints", "internal/bounded", "proxy/plan", "proxy/service"},
 	"allocator":     {"internal/bounded"},
 
 	"internal/bounded":   {},
+	"internal/ext":       {},
 	"internal/printable": {},
 	"internal/sections":  {},
 	"internal/special":   {},

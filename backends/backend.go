@@ -9,7 +9,7 @@ import (
 // A Backend programs one data plane, for both IP families. The caller never runs
 // two methods of a Backend at once. The package documentation says how to write one.
 type Backend interface {
-	// Sync makes the data plane equal d.New. The Delta and all it points to may be kept but
+	// Sync makes the data plane equal d.New; d is not nil. The Delta and all it points to may be kept but
 	// not changed. Unless d is Full the cost is that of d's Changes.
 	//
 	// A nil error acknowledges the Delta. A [plan.PartialError], also wrapped,

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/ext"
 )
 
 // An Endpoint is one address and port that answers for a Service port.
@@ -71,21 +73,32 @@ func (h *Hints) equal(o *Hints) bool {
 }
 
 // String returns the address and port, as in "10.0.0.1:80" or "[fd00::1]:80".
-func (e *Endpoint) String() string { return e.Addr.String() }
+func (e *Endpoint) String() string {
+	if e == nil {
+		return "<nil>"
+	}
+	return e.Addr.String()
+}
 
 // Usable reports whether new connections may be sent to the endpoint when no
 // ready one is left: it is terminating but still serving (KEP-1669).
-func (e *Endpoint) Usable() bool { return e.Serving && e.Terminating }
+func (e *Endpoint) Usable() bool { return e != nil && e.Serving && e.Terminating }
 
 // IsOn reports whether the endpoint runs on the node of that name. Nothing runs on a node
 // without a name.
-func (e *Endpoint) IsOn(node string) bool { return node != "" && e.NodeName == node }
+func (e *Endpoint) IsOn(node string) bool { return e != nil && node != "" && e.NodeName == node }
 
 // Compare orders endpoints by the bytes of their text, so that 10.0.0.10:80
-// comes before 10.0.0.2:80.
-func Compare(a, b *Endpoint) int { return compareText(a.Addr, b.Addr) }
+// comes before 10.0.0.2:80. nil comes before all others.
+func Compare(a, b *Endpoint) int {
+	if a == nil || b == nil {
+		return compareBool(a == nil, b == nil)
+	}
+	return compareText(a.Addr, b.Addr)
+}
 
-// Equal reports whether a and b are the same in every field that is used.
+// Equal reports whether a and b are the same in every field that is used. An Ext that cannot be
+// compared is like no other.
 func Equal(a, b *Endpoint) bool {
 	if a == b {
 		return true
@@ -94,7 +107,7 @@ func Equal(a, b *Endpoint) bool {
 		return false
 	}
 	return a.Addr == b.Addr && a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
-		a.NodeName == b.NodeName && a.Weight == b.Weight && a.Ext == b.Ext && a.Hints.equal(b.Hints)
+		a.NodeName == b.NodeName && a.Weight == b.Weight && ext.Equal(a.Ext, b.Ext) && a.Hints.equal(b.Hints)
 }
 
 // A Key names one list of endpoints inside a Service: a port name, a protocol
@@ -112,5 +125,11 @@ func (k Key) Compare(o Key) int {
 }
 
 // Better reports whether the conditions of a are preferred to those of b when both claim one
-// address: not terminating before terminating, then ready, then serving.
-func Better(a, b *Endpoint) bool { return compareState(a, b) < 0 }
+// address: not terminating before terminating, then ready, then serving. Anything is better
+// than nil.
+func Better(a, b *Endpoint) bool {
+	if a == nil || b == nil {
+		return a != nil && b == nil
+	}
+	return compareState(a, b) < 0
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilnet "k8s.io/utils/net"
 
+	"github.com/vipkit/vipkit/internal/ext"
 	"github.com/vipkit/vipkit/internal/special"
 )
 
@@ -137,7 +137,7 @@ func (r *reader) normalize(e *Endpoint, index int) bool {
 		return false
 	}
 	e.Addr = netip.AddrPortFrom(addr, e.Addr.Port())
-	if e.Ext != nil && !reflect.ValueOf(e.Ext).Comparable() {
+	if !ext.Usable(e.Ext) {
 		r.problem(field.Invalid(path, fmt.Sprintf("%T", e.Ext), "Ext cannot be compared with =="))
 		e.Ext = nil
 	}

@@ -88,7 +88,7 @@ type Consumer struct {
 
 // A Syncer follows the plan by Deltas. Nil acknowledges a Delta; a
 // [plan.PartialError] all but some of its ports; after any other error the next Delta is
-// Full. No two calls run at once. The Delta may be kept but not changed.
+// Full. No two calls run at once. The Delta is not nil, and may be kept but not changed.
 type Syncer interface {
 	Sync(ctx context.Context, d *plan.Delta) error
 }

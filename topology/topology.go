@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/vipkit/vipkit/endpoints"
@@ -66,12 +67,15 @@ type Selection struct {
 
 // Select chooses the endpoints that node uses under policy, by the rules in the
 // package documentation. eps must be sorted by [endpoints.Compare], with one
-// endpoint per address, as [endpoints.Set.Get] returns them.
+// endpoint per address, as [endpoints.Set.Get] returns them; nil in it is left out.
 //
 // Select is pure: it keeps eps, but does not change it. It is linear in eps; a list
 // that is eps or an unbroken part of it is not copied, so that nothing is
 // allocated where all endpoints are ready and none has a hint.
 func Select(eps []*endpoints.Endpoint, node Node, policy service.Policy) Selection {
+	if slices.Contains(eps, nil) {
+		eps = slices.DeleteFunc(slices.Clone(eps), func(e *endpoints.Endpoint) bool { return e == nil })
+	}
 	c := count(eps, node)
 	s := Selection{Any: c.ready > 0 || c.usable > 0}
 	if policy.UsesCluster() {

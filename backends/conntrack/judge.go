@@ -29,8 +29,11 @@ type allowed map[netip.AddrPort]struct{}
 // NewJudge returns the Judge of one family of d. Local are addresses of the node besides
 // those in the plan; they matter if NodePorts are served on every local address.
 // The cost is that of the changes in d, but all NodePorts are looked at if they
-// are served on other addresses than before.
+// are served on other addresses than before. A nil d changes nothing.
 func NewJudge(d *plan.Delta, f corev1.IPFamily, local []netip.Addr) *Judge {
+	if d == nil {
+		d = &plan.Delta{}
+	}
 	j := &Judge{
 		plan:      d.New,
 		full:      d.Full,

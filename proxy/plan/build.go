@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/internal/ext"
 	"github.com/vipkit/vipkit/proxy/service"
 	"github.com/vipkit/vipkit/topology"
 )
@@ -179,7 +180,7 @@ func (p *Port) equal(o *Port) bool {
 	}
 	return p.Key == o.Key && slices.EqualFunc(p.Frontends, o.Frontends, Frontend.equal) &&
 		p.AffinityTimeout == o.AffinityTimeout && p.HealthCheckNodePort == o.HealthCheckNodePort &&
-		p.Mode == o.Mode && p.Reason == o.Reason && p.Ext == o.Ext &&
+		p.Mode == o.Mode && p.Reason == o.Reason && ext.Equal(p.Ext, o.Ext) &&
 		equalLists(p.Cluster, o.Cluster) && equalLists(p.Local, o.Local) &&
 		equalLists(p.Reachable, o.Reachable) && equalLists(p.Serving, o.Serving)
 }

@@ -145,6 +145,7 @@ func with(claims []claim, c claim) []claim {
 // Conflicts lists the claims that lost, by address, protocol and loser. Several
 // claims of one Service are no conflict, and a NodePort that is not served is none.
 func (p *Plan) Conflicts() []Conflict {
+	p = p.orEmpty()
 	if p.base != nil {
 		return p.base.Conflicts()
 	}

@@ -55,7 +55,10 @@ type Node struct {
 
 // Config returns the configuration as the Plan normalized it. Its slices must not
 // be changed.
-func (p *Plan) Config() Config { return p.cfg }
+func (p *Plan) Config() Config {
+	p = p.orEmpty()
+	return p.cfg
+}
 
 func (c Config) normal() Config {
 	c.Node.Addresses = canonicalAddrs(c.Node.Addresses)

@@ -90,6 +90,7 @@ func (c *Cursor) Postpone(later func(Key) bool) { c.later = later }
 // Its cost is that of what was noted and failed, but a Full Delta and one after a
 // change of the configuration look at everything.
 func (c *Cursor) Delta(p *Plan) *Delta {
+	p = p.orEmpty()
 	c.ask()
 	d := &Delta{New: p, Base: c.base, Full: c.base == nil || c.asked.full}
 	if d.Full {
@@ -196,6 +197,9 @@ func (c *Cursor) state(k Key) (u unsure, failed bool) {
 // named ports, any other error makes the next Delta Full and keeps what was
 // attempted. It reports whether d was acknowledged, at least in part.
 func (c *Cursor) Done(d *Delta, err error) (acknowledged bool) {
+	if d == nil {
+		d = &Delta{}
+	}
 	failed := map[Key]unsure{}
 	p := partial(err)
 	switch {
@@ -226,6 +230,9 @@ func (c *Cursor) Done(d *Delta, err error) (acknowledged bool) {
 // consumer that cares for what another one did, and was not called because that
 // one failed. Packets have perhaps followed rules that are in no acknowledged Plan.
 func (c *Cursor) Tried(d *Delta) {
+	if d == nil {
+		return
+	}
 	if c.unsure == nil {
 		c.unsure = map[Key]unsure{}
 	}

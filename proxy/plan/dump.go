@@ -16,6 +16,7 @@ import (
 // health checks, the conflicts and the problems. The form is for people and for
 // golden files, and may change.
 func (p *Plan) String() string {
+	p = p.orEmpty()
 	var b strings.Builder
 	p.cfg.dump(&b)
 	for port := range p.All() {
@@ -81,6 +82,9 @@ func (c Conflict) String() string {
 
 // String returns the port as [Plan.String] shows it.
 func (p *Port) String() string {
+	if p == nil {
+		return "<nil>"
+	}
 	var b strings.Builder
 	p.dump(&b)
 	return b.String()

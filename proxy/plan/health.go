@@ -48,6 +48,7 @@ func (h Health) LocalFor(f corev1.IPFamily) []netip.Addr {
 // Health returns what the health check of a Service answers from; ok is false
 // if the Service has no health-check port. The caller must not change h.Local.
 func (p *Plan) Health(name types.NamespacedName) (h Health, ok bool) {
+	p = p.orEmpty()
 	if e := p.services.at(svcName(name)); e != nil && e.health != nil {
 		return *e.health, true
 	}
@@ -57,6 +58,7 @@ func (p *Plan) Health(name types.NamespacedName) (h Health, ok bool) {
 // AllHealth yields every Service with a health-check port, by namespace and name.
 // It walks over all Services.
 func (p *Plan) AllHealth() iter.Seq[Health] {
+	p = p.orEmpty()
 	return func(yield func(Health) bool) {
 		for _, e := range p.services.all() {
 			if e.health != nil && !yield(*e.health) {

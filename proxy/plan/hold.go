@@ -15,6 +15,7 @@ import (
 //
 // A Key of the map must be that of its Port. The cost is that of the ports held.
 func (p *Plan) Hold(ports map[Key]*Port) *Plan {
+	p = p.orEmpty()
 	if len(ports) == 0 {
 		return p
 	}

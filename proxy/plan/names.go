@@ -77,6 +77,9 @@ func (a Action) String() string {
 
 // String returns the address and port that clients dial, ":30080" for a NodePort.
 func (f *Frontend) String() string {
+	if f == nil {
+		return "<nil>"
+	}
 	if f.Kind == NodePort {
 		return ":" + strconv.Itoa(int(f.Port))
 	}

@@ -77,7 +77,10 @@ func (n NodePortAddresses) served() bool { return n.Any || len(n.Addrs) > 0 || l
 
 // NodePortAddresses returns on which addresses of this node NodePorts of one
 // family are served. The caller must not change its slices.
-func (p *Plan) NodePortAddresses(f corev1.IPFamily) NodePortAddresses { return p.cfg.nodePorts(f) }
+func (p *Plan) NodePortAddresses(f corev1.IPFamily) NodePortAddresses {
+	p = p.orEmpty()
+	return p.cfg.nodePorts(f)
+}
 
 // nodePorts works on a normalized Config.
 func (c Config) nodePorts(f corev1.IPFamily) NodePortAddresses {
@@ -174,6 +177,7 @@ func (c Config) servesNodePorts(a netip.Addr) bool {
 // how a cluster tells some nodes not to serve. A problem of the field metadata.name says that
 // no endpoint has the node's name, although some are in its pod CIDRs or on its addresses.
 func (p *Plan) Problems() []Problem {
+	p = p.orEmpty()
 	list := p.nameProblem()
 	sel := p.cfg.NodePortAddresses
 	for i, f := range families() {

@@ -16,7 +16,8 @@ import (
 
 // A Plan is the desired state of one node: for every Service port what happens
 // to which packet. It is immutable, safe for concurrent use, and stays valid
-// for as long as somebody keeps it; Plans share all that did not change.
+// for as long as somebody keeps it; Plans share all that did not change. A nil Plan is that
+// of New(Config{}).
 type Plan struct {
 	cfg   Config // normalized
 	rules rules  // what ports depend on of cfg
@@ -60,11 +61,23 @@ func New(cfg Config) *Plan {
 	return &Plan{cfg: cfg, rules: cfg.rules()}
 }
 
+// orEmpty returns p, or a Plan without anything if p is nil.
+func (p *Plan) orEmpty() *Plan {
+	if p == nil {
+		return New(Config{})
+	}
+	return p
+}
+
 // Len returns the number of ports.
-func (p *Plan) Len() int { return p.ports }
+func (p *Plan) Len() int {
+	p = p.orEmpty()
+	return p.ports
+}
 
 // Port returns the port named k, nil if there is none.
 func (p *Plan) Port(k Key) *Port {
+	p = p.orEmpty()
 	e := p.services.at(svcName(k.NamespacedName))
 	if e == nil {
 		return nil
@@ -77,6 +90,7 @@ func (p *Plan) Port(k Key) *Port {
 
 // All yields every port in the order of [Key.Compare].
 func (p *Plan) All() iter.Seq[*Port] {
+	p = p.orEmpty()
 	return func(yield func(*Port) bool) {
 		for _, e := range p.services.all() {
 			for _, port := range e.ports {
@@ -92,6 +106,7 @@ func (p *Plan) All() iter.Seq[*Port] {
 // frontend; nil if there is none. NodePorts, which have no address of their own,
 // are found by [Plan.LookupNodePort].
 func (p *Plan) Lookup(dst netip.AddrPort, proto corev1.Protocol) (*Port, *Frontend) {
+	p = p.orEmpty()
 	return p.owner(site{addr: canonical(dst.Addr()), port: dst.Port(), proto: proto})
 }
 
@@ -99,6 +114,7 @@ func (p *Plan) Lookup(dst netip.AddrPort, proto corev1.Protocol) (*Port, *Fronte
 // frontend; nil if there is none. On which addresses it is served tells
 // [Plan.NodePortAddresses].
 func (p *Plan) LookupNodePort(f corev1.IPFamily, port uint16, proto corev1.Protocol) (*Port, *Frontend) {
+	p = p.orEmpty()
 	return p.owner(nodePortSite(f, port, proto))
 }
 
@@ -121,4 +137,7 @@ func (p *Plan) owner(s site) (*Port, *Frontend) {
 
 // IsClusterIP reports whether some port has a frontend of kind ClusterIP there:
 // its unused ports reject.
-func (p *Plan) IsClusterIP(a netip.Addr) bool { return p.clusterIP.at(canonical(a)) > 0 }
+func (p *Plan) IsClusterIP(a netip.Addr) bool {
+	p = p.orEmpty()
+	return p.clusterIP.at(canonical(a)) > 0
+}

@@ -139,6 +139,9 @@ const (
 
 // Endpoints returns the endpoints of a pool.
 func (p *Port) Endpoints(pool Pool) []*endpoints.Endpoint {
+	if p == nil {
+		return nil
+	}
 	switch pool {
 	case ClusterPool:
 		return p.Cluster

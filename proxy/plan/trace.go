@@ -66,6 +66,7 @@ type Trace struct {
 // The node's own addresses are those in Node.Addresses. Of others Trace says what happens if they are
 // elsewhere, and in IfLocal what happens if they are the machine's.
 func (p *Plan) Trace(packet Packet) Trace {
+	p = p.orEmpty()
 	packet.Source = canonical(packet.Source)
 	packet.Destination = netip.AddrPortFrom(canonical(packet.Destination.Addr()), packet.Destination.Port())
 	packet.Protocol = corev1.Protocol(strings.ToUpper(string(packet.Protocol)))

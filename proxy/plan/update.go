@@ -39,6 +39,7 @@ type Diff struct {
 //
 // The cost is that of the Services computed, times the logarithm of their number.
 func (p *Plan) Update(in Input) (*Plan, Diff) {
+	p = p.orEmpty()
 	if p.base != nil {
 		return p.base.Update(in)
 	}

@@ -3,13 +3,14 @@ package service
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/vipkit/vipkit/internal/ext"
 )
 
 // labelProxyName names the proxy that serves a Service; without it, the default
@@ -208,7 +209,7 @@ func (r *reader) healthCheck(externalLocal bool) uint16 {
 }
 
 func (r *reader) ext(v any) any {
-	if v != nil && !reflect.ValueOf(v).Comparable() {
+	if !ext.Usable(v) {
 		r.report(field.Invalid(field.NewPath("ext"), fmt.Sprintf("%T", v), "cannot be compared with =="))
 		return nil
 	}

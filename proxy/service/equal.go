@@ -1,6 +1,10 @@
 package service
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/vipkit/vipkit/internal/ext"
+)
 
 // equal reports whether a and b are the same in every field.
 func equal(a, b *Service) bool {
@@ -13,7 +17,7 @@ func equal(a, b *Service) bool {
 	return a.Name == b.Name && a.Created.Equal(b.Created) && slices.Equal(a.Ports, b.Ports) &&
 		equalAddresses(&a.IPv4, &b.IPv4) && equalAddresses(&a.IPv6, &b.IPv6) &&
 		a.InternalLocal == b.InternalLocal && a.ExternalLocal == b.ExternalLocal &&
-		a.AffinityTimeout == b.AffinityTimeout && a.HealthCheckNodePort == b.HealthCheckNodePort && a.Ext == b.Ext
+		a.AffinityTimeout == b.AffinityTimeout && a.HealthCheckNodePort == b.HealthCheckNodePort && ext.Equal(a.Ext, b.Ext)
 }
 
 func equalAddresses(a, b *Addresses) bool {

@@ -107,8 +107,11 @@ func (s *Service) Families() []corev1.IPFamily {
 	return f
 }
 
-// Addresses returns the addresses of one family.
+// Addresses returns the addresses of one family. A nil Service has none, nor a policy.
 func (s *Service) Addresses(f corev1.IPFamily) *Addresses {
+	if s == nil {
+		return &Addresses{}
+	}
 	if f == corev1.IPv6Protocol {
 		return &s.IPv6
 	}
@@ -117,6 +120,9 @@ func (s *Service) Addresses(f corev1.IPFamily) *Addresses {
 
 // Policy returns what decides which endpoints port uses in family f.
 func (s *Service) Policy(port Port, f corev1.IPFamily) Policy {
+	if s == nil {
+		return Policy{}
+	}
 	a := s.Addresses(f)
 	return Policy{
 		InternalLocal: s.InternalLocal,
