@@ -36,14 +36,27 @@ type Prober interface {
 	Probe(ctx context.Context) error
 }
 
-// A Checker can find out whether somebody else changed what it made.
+// A Checker compares the data plane with what it wrote.
 type Checker interface {
-	// Check returns false if the data plane is not as the last Sync left it: the next
-	// Delta is then Full. It changes nothing and must be cheap: proxy.Proxy.Run calls it at the
-	// check interval.
+	// Check compares the data plane with what the last Sync left, and changes nothing. changed names what
+	// differs, in words for a log; it is empty if nothing does. One name is enough; [MostChanged] is the bound on
+	// their number, and [MostChangedText] on the bytes of each. After a difference proxy.Proxy makes the next
+	// Delta Full.
 	//
-	// What could not be read is no change. Check then returns true and an error that says why, because a
-	// false that stays the same after a Full Delta costs one at each check interval. With false the
-	// error, if there is one, says what was found. Errors are only reported.
-	Check(ctx context.Context) (ok bool, err error)
+	// err says what could not be compared. It never means that something differs: an error that lasts would
+	// otherwise cost a full Sync at each check. It is only reported. If Check returns both, changed is what it
+	// found before or beside the error.
+	//
+	// Before the first Sync, after a Cleanup, and after a Sync that returned an error other than a [plan.PartialError],
+	// there is nothing to compare with, and the next Delta is Full anyway: Check returns nil, nil.
+	//
+	// Check must be cheap: proxy.Proxy.Run calls it at the check interval. A Backend may compare a
+	// part each time.
+	Check(ctx context.Context) (changed []string, err error)
 }
+
+// Bounds on what [Checker.Check] returns.
+const (
+	MostChanged     = 16  // names
+	MostChangedText = 256 // bytes of each
+)

@@ -42,8 +42,8 @@
 // # Optional abilities
 //
 // They are found by type assertion. A [Prober] says before the first Sync what the machine
-// lacks, best as one [UnsupportedError] for each thing. A [Checker] finds out cheaply whether
-// somebody else changed the rules; a backend that is told by its data plane can instead
+// lacks, best as one [UnsupportedError] for each thing. A [Checker] compares the data plane cheaply with what
+// it wrote; a backend that is told by its data plane can instead
 // have its user call proxy.Proxy.Trigger.
 //
 // # Checklist

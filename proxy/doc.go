@@ -36,7 +36,7 @@
 //   - a failure: after a backoff that doubles from MinBackoff to MaxBackoff; each port that the Backend
 //     could not write has one of its own, and other rounds leave it out as long as it does not change
 //   - FullInterval after the last full round: a full one, for all consumers
-//   - [backends.Checker] says no, or somebody calls Trigger: a full one
+//   - [backends.Checker] finds a difference, or somebody calls Trigger: a full one
 //   - Step: now
 //
 // What is not here: sources (informers), metrics, and the choice of a backend. The

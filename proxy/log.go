@@ -19,9 +19,9 @@ func (p *Proxy) logProblem(msg string, problem plan.Problem) {
 	p.debug(msg, "object", problem.Object, "field", problem.Field, "problem", problem.Err)
 }
 
-func (p *Proxy) logCheck(ok bool, err error) {
-	if !ok || err != nil {
-		p.debug("data plane checked", "ok", ok, "error", err)
+func (p *Proxy) logCheck(changed []string, err error) {
+	if len(changed) > 0 || err != nil {
+		p.debug("data plane checked", "changed", changed, "error", err)
 	}
 }
 

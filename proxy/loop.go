@@ -158,14 +158,13 @@ func (p *Proxy) work(ctx context.Context) {
 	}
 }
 
-// check asks the Backend whether somebody else changed what it made. It needs
-// the turn.
+// check lets the Backend compare the data plane with what it wrote. It needs the turn.
 func (p *Proxy) check(ctx context.Context) {
 	checker, isChecker := p.opts.Backend.(backends.Checker)
 	if !isChecker {
 		return
 	}
-	ok, err := checker.Check(ctx)
+	changed, err := checker.Check(ctx)
 	if ctx.Err() != nil {
 		return // the answer means nothing
 	}
@@ -173,10 +172,10 @@ func (p *Proxy) check(ctx context.Context) {
 	defer p.mu.Unlock()
 	p.schedule.checked(time.Now())
 	if f := p.opts.Observer.Checked; f != nil {
-		p.events.push(func() { f(ok, err) })
+		p.events.push(func() { f(changed, err) })
 	}
-	p.logCheck(ok, err)
-	if !ok {
+	p.logCheck(changed, err)
+	if len(changed) > 0 {
 		p.schedule.reset = ReasonCheck
 		p.request()
 	}

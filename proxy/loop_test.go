@@ -226,13 +226,13 @@ func TestRunProbesFirst(t *testing.T) {
 func TestRunChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type answer struct {
-			ok  bool
-			err error
+			changed []string
+			err     error
 		}
 		var answers []answer
 		r := newRig(t, runner(time.Second, time.Minute, time.Hour), func(o *proxy.Options) {
 			o.CheckInterval = 10 * time.Second
-			o.Observer.Checked = func(ok bool, err error) { answers = append(answers, answer{ok, err}) }
+			o.Observer.Checked = func(changed []string, err error) { answers = append(answers, answer{changed, err}) }
 		}).open()
 		r.SetService(svc("web", "10.96.0.50"))
 		r.SetEndpointSlice(slice("web", "10.200.0.1"))
@@ -252,8 +252,9 @@ func TestRunChecks(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		r.wantStarts(t, 0, 20*time.Second)
 		synctest.Wait()
-		if len(answers) != 3 || !answers[0].ok || answers[1].ok || !answers[2].ok || !errors.Is(answers[2].err, errKernel) {
-			t.Errorf("answers %v, want yes, no, yes with an error", answers)
+		if len(answers) != 3 || len(answers[0].changed) > 0 || len(answers[1].changed) == 0 || answers[1].err != nil ||
+			len(answers[2].changed) > 0 || !errors.Is(answers[2].err, errKernel) {
+			t.Errorf("answers %v, want nothing, a change, an error", answers)
 		}
 	})
 }

@@ -28,8 +28,9 @@ type Observer struct {
 	// passed since; never less than 0. A failed round loses none.
 	Programmed func(svc types.NamespacedName, latency time.Duration)
 
-	// Checked is called with what [backends.Checker] answered.
-	Checked func(ok bool, err error)
+	// Checked is called with what [backends.Checker] returned: what somebody else changed, which the next
+	// round repairs, and what could not be compared.
+	Checked func(changed []string, err error)
 
 	// GateOpened is called when a gate opens for the first time.
 	GateOpened func(name string)
@@ -52,7 +53,7 @@ const (
 	ReasonChange   Reason = "change"   // something came in
 	ReasonRetry    Reason = "retry"    // an earlier round failed
 	ReasonPeriodic Reason = "periodic" // the full interval is over
-	ReasonCheck    Reason = "check"    // the Backend's Check said so
+	ReasonCheck    Reason = "check"    // the Backend's Check found a difference
 	ReasonTrigger  Reason = "trigger"  // Trigger was called
 	ReasonFirst    Reason = "first"    // nothing was written before
 )

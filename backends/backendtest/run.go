@@ -174,6 +174,7 @@ func newPlayer(t *testing.T, cfg Config, s *scenario) *player {
 		p.serve(t)
 	}
 	p.start(t)
+	p.unchanged(t, "before the first Sync")
 	return p
 }
 
@@ -293,6 +294,7 @@ func (p *player) play(t *testing.T) {
 		name := strings.TrimSpace(fmt.Sprintf("%d %s", i+1, s.about))
 		if !t.Run(name, func(t *testing.T) {
 			p.change(t, before, s)
+			p.unchanged(t, "after Sync")
 			p.check(t, s.expect)
 		}) {
 			return
@@ -335,6 +337,7 @@ func (p *player) change(t *testing.T, before []line, s step) {
 func (p *player) restart(t *testing.T, last []line) {
 	t.Helper()
 	p.start(t)
+	p.unchanged(t, "before the first Sync")
 	p.world.cursor = plan.Cursor{}
 	again := afterRestart(last)
 	stop := p.traffic(t, last, again)
@@ -366,6 +369,7 @@ func (p *player) cleanup(t *testing.T, last []line) {
 	t.Helper()
 	for range 2 {
 		p.inNode(t, func() error { return p.backend.Cleanup(t.Context()) })
+		p.unchanged(t, "after Cleanup")
 	}
 	if p.lab == nil {
 		return

@@ -175,14 +175,17 @@ func (b *Backend) Cleanup(context.Context) error {
 	return nil
 }
 
-// Check returns false after Wipe, until a Sync has repaired the table.
-func (b *Backend) Check(context.Context) (bool, error) {
+// Check names the table after Wipe, until a Sync has repaired it.
+func (b *Backend) Check(context.Context) (changed []string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.faults.check; err != nil {
-		return !b.wiped, fmt.Errorf("fake: check: %w", err)
+	if b.wiped {
+		changed = []string{"the table is gone"}
 	}
-	return !b.wiped, nil
+	if err = b.faults.check; err != nil {
+		err = fmt.Errorf("fake: check: %w", err)
+	}
+	return changed, err
 }
 
 // Probe returns what FailProbe was given.

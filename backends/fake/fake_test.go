@@ -216,16 +216,16 @@ func TestWipe(t *testing.T) {
 	}
 	c.Wipe()
 	c.want(t, "10.96.0.1:80", "")
-	if ok, err := c.Check(t.Context()); ok || err != nil {
-		t.Errorf("Check = %v, %v, want false", ok, err)
+	if changed, err := c.Check(t.Context()); len(changed) == 0 || err != nil {
+		t.Errorf("Check = %q, %v, want a change", changed, err)
 	}
 	c.cursor.Reset()
 	if err := c.do(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	c.want(t, "10.96.0.1:80", "10.0.0.1:8080")
-	if ok, err := c.Check(t.Context()); !ok || err != nil {
-		t.Errorf("Check = %v, %v, want true", ok, err)
+	if changed, err := c.Check(t.Context()); len(changed) > 0 || err != nil {
+		t.Errorf("Check = %q, %v, want nothing", changed, err)
 	}
 }
 
@@ -233,8 +233,8 @@ func TestFailCheckAndProbe(t *testing.T) {
 	c := newCaller()
 	c.FailCheck(errKernel)
 	c.FailProbe(errKernel)
-	if ok, err := c.Check(t.Context()); !ok || !errors.Is(err, errKernel) {
-		t.Errorf("Check = %v, %v", ok, err)
+	if changed, err := c.Check(t.Context()); len(changed) > 0 || !errors.Is(err, errKernel) {
+		t.Errorf("Check = %q, %v", changed, err)
 	}
 	if err := c.Probe(t.Context()); !errors.Is(err, errKernel) {
 		t.Errorf("Probe = %v", err)

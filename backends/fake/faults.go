@@ -80,8 +80,7 @@ func (b *Backend) FailPort(k plan.Key, err error) {
 	b.faults.ports[k] = err
 }
 
-// FailCheck makes Check return err besides its answer, and FailProbe makes Probe
-// return err; nil ends it.
+// FailCheck makes Check return err besides what it finds; nil ends it.
 func (b *Backend) FailCheck(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -107,8 +107,8 @@ func TestKernelKeepsWhatWasRestored(t *testing.T) {
 		foreign := saved(t, v)
 		s := newStory(t, node())
 		s.sync(b, everything())
-		if ok, err := b.Check(t.Context()); !ok {
-			t.Errorf("Check after Sync: %v", err)
+		if changed, err := b.Check(t.Context()); len(changed) > 0 {
+			t.Errorf("Check after Sync: %q, %v", changed, err)
 		}
 		if v == NFT && b.generation == 0 {
 			t.Error("the commits of a Sync are not those that the kernel counted")
@@ -119,8 +119,8 @@ func TestKernelKeepsWhatWasRestored(t *testing.T) {
 		s.sync(b, many(300, 2))
 		s.restart(again(t, b))
 		s.sync(b, without("a", "b", "c"))
-		if ok, err := b.Check(t.Context()); !ok {
-			t.Errorf("Check after changes: %v", err)
+		if changed, err := b.Check(t.Context()); len(changed) > 0 {
+			t.Errorf("Check after changes: %q, %v", changed, err)
 		}
 		for range 2 {
 			if err := again(t, b).Cleanup(t.Context()); err != nil {
@@ -162,14 +162,14 @@ func TestKernelFlushedBySomebodyElse(t *testing.T) {
 		for _, f := range flush {
 			t.Log(f.name)
 			run(t, v, "", "iptables", f.args...)
-			if ok, err := b.Check(t.Context()); ok || err == nil {
-				t.Fatalf("%s: Check = %t, %v", f.name, ok, err)
+			if changed, err := b.Check(t.Context()); len(changed) == 0 || err != nil {
+				t.Fatalf("%s: Check = %q, %v", f.name, changed, err)
 			}
 			s.restart(b)
 			if got := saved(t, v); len(got) != len(want) {
 				t.Fatalf("%s: after the repair\n%s\nwant\n%s", f.name, got, want)
 			}
-			if ok, err := b.Check(t.Context()); !ok {
+			if changed, err := b.Check(t.Context()); len(changed) > 0 {
 				t.Fatalf("%s: Check after the repair: %v", f.name, err)
 			}
 		}
@@ -192,8 +192,8 @@ func TestKernelRuleReplaced(t *testing.T) {
 			for _, next := range []*Backend{b, again(t, b)} {
 				run(t, v, "", "iptables", args...)
 				if next == b {
-					if ok, err := b.Check(t.Context()); ok || err == nil {
-						t.Errorf("fault F08 %v: Check = %t, %v", args, ok, err)
+					if changed, err := b.Check(t.Context()); len(changed) == 0 || err != nil {
+						t.Errorf("fault F08 %v: Check = %q, %v", args, changed, err)
 					}
 				}
 				s.restart(next)

@@ -67,17 +67,17 @@ func TestCheckFindsWhatSomebodyElseDid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := newFakeKernel()
 			b, s := k.backend(t, Options{}), newStory(t, node())
-			if ok, _ := b.Check(t.Context()); ok {
-				t.Error("Check is true before the first Sync")
+			if changed, err := b.Check(t.Context()); len(changed) > 0 || err != nil {
+				t.Errorf("Check before the first Sync = %q, %v", changed, err)
 			}
 			s.sync(b, with(app{name: "a", vip: vips, eps: localEPs}))
-			if ok, err := b.Check(t.Context()); !ok {
-				t.Fatalf("Check is false after Sync: %v", err)
+			if changed, err := b.Check(t.Context()); len(changed) > 0 {
+				t.Fatalf("Check finds a change after Sync: %q, %v", changed, err)
 			}
 			damage(k)
 			k.number++
-			if ok, err := b.Check(t.Context()); ok || err == nil {
-				t.Errorf("Check = %t, %v, want false and what was found", ok, err)
+			if changed, err := b.Check(t.Context()); len(changed) == 0 || err != nil {
+				t.Errorf("Check = %q, %v, want what was found", changed, err)
 			}
 			// An unrelated change must not fail for ever.
 			if err := s.try(b, with(app{name: "b", vip: "10.96.0.51", eps: localEPs})); err != nil {
@@ -85,8 +85,8 @@ func TestCheckFindsWhatSomebodyElseDid(t *testing.T) {
 			}
 			s.restart(b)
 			equal(t, k.all(), s.fresh())
-			if ok, err := b.Check(t.Context()); !ok {
-				t.Errorf("Check is false after the repair: %v", err)
+			if changed, err := b.Check(t.Context()); len(changed) > 0 {
+				t.Errorf("Check finds a change after the repair: %q, %v", changed, err)
 			}
 		})
 	}
@@ -99,14 +99,14 @@ func TestCheckReadsNothingIfNobodyCommitted(t *testing.T) {
 	s.sync(b, with(app{name: "a", vip: vips, eps: remoteEPs}))
 	saves := k.saves
 	for range 3 {
-		if ok, err := b.Check(t.Context()); !ok || k.saves != saves {
-			t.Fatalf("Check = %t, %v after %d reads, want true after none", ok, err, k.saves-saves)
+		if changed, err := b.Check(t.Context()); len(changed) > 0 || k.saves != saves {
+			t.Fatalf("Check = %q, %v after %d reads, want nothing after none", changed, err, k.saves-saves)
 		}
 	}
 	k.number++ // somebody wrote another table
 	for range 2 {
-		if ok, err := b.Check(t.Context()); !ok || k.saves != saves+4 {
-			t.Fatalf("Check = %t, %v after %d reads, want true after four", ok, err, k.saves-saves)
+		if changed, err := b.Check(t.Context()); len(changed) > 0 || k.saves != saves+4 {
+			t.Fatalf("Check = %q, %v after %d reads, want nothing after four", changed, err, k.saves-saves)
 		}
 	}
 }
@@ -126,8 +126,8 @@ func TestAnyReplacedRuleIsSeen(t *testing.T) {
 				k.tables[name][chain] = slices.Clone(rules)
 				k.tables[name][chain][i] = "-s 192.0.2.99/32 -j RETURN"
 				k.number++
-				if ok, err := b.Check(t.Context()); ok || err == nil {
-					t.Errorf("fault F08 rule %d of %s %s: Check = %t, %v", i, name, chain, ok, err)
+				if changed, err := b.Check(t.Context()); len(changed) == 0 || err != nil {
+					t.Errorf("fault F08 rule %d of %s %s: Check = %q, %v", i, name, chain, changed, err)
 				}
 				b = k.backend(t, Options{})
 				s.restart(b)
@@ -144,14 +144,14 @@ func TestRulesPrintedInAnotherWay(t *testing.T) {
 	b, s := k.backend(t, Options{}), newStory(t, node())
 	s.sync(b, with(app{name: "a", vip: vips, eps: localEPs}))
 	k.number++
-	if ok, _ := b.Check(t.Context()); ok {
-		t.Error("Check is true, and nothing of what is printed is known")
+	if changed, _ := b.Check(t.Context()); len(changed) == 0 {
+		t.Error("Check finds nothing, and nothing of what is printed is known")
 	}
 	s.restart(b)
 	for range 2 {
 		k.number++
-		if ok, err := b.Check(t.Context()); !ok || err == nil {
-			t.Errorf("Check = %t, %v, want true and that only numbers were compared", ok, err)
+		if changed, err := b.Check(t.Context()); len(changed) > 0 || err == nil {
+			t.Errorf("Check = %q, %v, want no change and that only numbers were compared", changed, err)
 		}
 		if stats := s.restart(b); stats.Statements > 0 {
 			t.Errorf("a full Sync restores %d lines that are right", stats.Statements)
@@ -160,8 +160,8 @@ func TestRulesPrintedInAnotherWay(t *testing.T) {
 	natTable := k.tables["iptables nat"]
 	natTable["VIPKIT-SERVICES"] = natTable["VIPKIT-SERVICES"][1:]
 	k.number++
-	if ok, _ := b.Check(t.Context()); ok {
-		t.Error("Check is true, and a rule is gone")
+	if changed, _ := b.Check(t.Context()); len(changed) == 0 {
+		t.Error("Check finds nothing, and a rule is gone")
 	}
 }
 
@@ -172,13 +172,13 @@ func TestCheckThatCannotRead(t *testing.T) {
 	s.sync(b, with(app{name: "a", vip: vips, eps: localEPs}))
 	k.number++
 	k.failSave = errors.New("out of memory")
-	if ok, err := b.Check(t.Context()); !ok || !errors.Is(err, k.failSave) {
-		t.Errorf("fault F15 Check = %t, %v, want true and why", ok, err)
+	if changed, err := b.Check(t.Context()); len(changed) > 0 || !errors.Is(err, k.failSave) {
+		t.Errorf("fault F15 Check = %q, %v, want no change and why", changed, err)
 	}
 	k.failSave = nil
 	natTable := k.tables["iptables nat"]
 	natTable["VIPKIT-SERVICES"] = nil
-	if ok, _ := b.Check(t.Context()); ok {
+	if changed, _ := b.Check(t.Context()); len(changed) == 0 {
 		t.Error("fault F15 Check that could not read took what is there for right")
 	}
 }
@@ -207,8 +207,8 @@ func TestJumpsComeFirstAgain(t *testing.T) {
 	jump := k.tables["iptables nat"]["PREROUTING"][0]
 	k.tables["iptables nat"]["PREROUTING"] = []string{"-j ACCEPT", jump, "-s 192.0.2.1/32 -j DROP"}
 	k.number++
-	if ok, err := b.Check(t.Context()); !ok {
-		t.Errorf("Check is false though the jump is there: %v", err)
+	if changed, err := b.Check(t.Context()); len(changed) > 0 {
+		t.Errorf("Check finds a change though the jump is there: %q, %v", changed, err)
 	}
 	s.restart(b)
 	want := []string{jump, "-j ACCEPT", "-s 192.0.2.1/32 -j DROP"}
@@ -270,8 +270,8 @@ func TestStaleChainInUse(t *testing.T) {
 		t.Errorf("the chain in use has %q, want it empty", rules)
 	}
 	s.sync(b, with(app{name: "b", vip: vips, eps: localEPs}))
-	if ok, err := b.Check(t.Context()); !ok {
-		t.Errorf("Check: %v", err)
+	if changed, err := b.Check(t.Context()); len(changed) > 0 {
+		t.Errorf("Check: %q, %v", changed, err)
 	}
 }
 

@@ -30,22 +30,22 @@ func (b *Backend) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Check reports whether somebody else removed virtual servers, addresses or the table. It
+// Check names the first virtual server, address or chain that is gone or changed. It
 // lists virtual servers, addresses and, through nft, which loads the whole table, its chains; real servers, rules and elements are compared by a full Sync only.
-func (b *Backend) Check(ctx context.Context) (ok bool, err error) {
+func (b *Backend) Check(ctx context.Context) (changed []string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.base == nil {
-		return true, nil // the next Sync is full anyway
+		return nil, nil
 	}
 	found, err := b.missing(ctx)
 	if err != nil {
-		return true, fmt.Errorf("ipvs: check: %w", err)
+		return nil, fmt.Errorf("ipvs: check: %w", err)
 	}
 	if found != "" {
-		return false, fmt.Errorf("ipvs: check: %s is gone or changed", found)
+		return []string{found + " is gone or changed"}, nil
 	}
-	return true, nil
+	return nil, nil
 }
 
 // missing returns the first thing that is not as it should be, "" if nothing.

@@ -15,8 +15,8 @@ import (
 func TestCheck(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.sync(with(app{name: "web", vip: "10.96.0.10", eps: both}))
-	if ok, err := w.backend.Check(t.Context()); !ok || err != nil {
-		t.Errorf("Check() = %v, %v, want true", ok, err)
+	if changed, err := w.backend.Check(t.Context()); len(changed) > 0 || err != nil {
+		t.Errorf("Check() = %q, %v, want nothing", changed, err)
 	}
 	for name, harm := range map[string]func() error{
 		"address":        func() error { return w.links.unbind(addr("10.96.0.10")) },
@@ -30,13 +30,13 @@ func TestCheck(t *testing.T) {
 		if err := harm(); err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := w.backend.Check(t.Context()); ok || err == nil {
-			t.Errorf("%s removed: Check() = %v, %v, want false", name, ok, err)
+		if changed, err := w.backend.Check(t.Context()); len(changed) == 0 || err != nil {
+			t.Errorf("%s removed: Check() = %q, %v, want a change", name, changed, err)
 		}
 		w.cursor.Reset()
 		w.sync(plan.Input{})
-		if ok, err := w.backend.Check(t.Context()); !ok || err != nil {
-			t.Errorf("%s repaired: Check() = %v, %v, want true", name, ok, err)
+		if changed, err := w.backend.Check(t.Context()); len(changed) > 0 || err != nil {
+			t.Errorf("%s repaired: Check() = %q, %v, want nothing", name, changed, err)
 		}
 	}
 }

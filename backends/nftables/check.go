@@ -24,34 +24,36 @@ const (
 // errDiffers is wrapped by the error that says what is not as the last Sync left it.
 var errDiffers = errors.New("changed by somebody else")
 
-// answer makes what Check returns of an error: what could not be read is no change.
-func answer(err error) (bool, error) {
-	ok := !errors.Is(err, errDiffers) && !errors.Is(err, errForeign)
-	return ok, fmt.Errorf("nftables: check: %w", err)
+// answer makes what Check returns of an error: what could not be read is not changed.
+func answer(err error) (changed []string, _ error) {
+	if errors.Is(err, errDiffers) || errors.Is(err, errForeign) {
+		return []string{err.Error()}, nil
+	}
+	return nil, fmt.Errorf("nftables: check: %w", err)
 }
 
 func differs(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), errDiffers)
 }
 
-// Check reports whether the tables are as the last Sync left them, false before
-// the first. It reads over netlink and runs no nft. With false the error says what differs.
+// Check names the first difference between the tables and what the last Sync left. It reads over netlink
+// and runs no nft.
 //
-// If nobody has committed anything to nftables since (one question to the kernel), they are.
+// If nobody has committed anything to nftables since (one question to the kernel), there is none.
 // Otherwise Check compares every chain with its rules, every set and map, and the elements: all
 // of them, if the two tables have up to about 50,000 in all, otherwise so many each time. Of a set or map that alone has
-// more it looks up a sample, another one each time; the rest of that one is read by the next full Sync. Objects
-// that somebody added beside ours are no reason for false, elements in our sets and maps are.
-func (b *Backend) Check(context.Context) (bool, error) {
+// more it looks up a sample, another one each time; the rest of that one is read by the next full Sync. Foreign objects
+// beside ours are ignored, foreign elements in our sets and maps are differences.
+func (b *Backend) Check(context.Context) (changed []string, err error) {
 	if b.base == nil {
-		return false, nil
+		return nil, nil
 	}
 	now, err := b.kernel.generation()
 	if err != nil {
 		return answer(err)
 	}
 	if now == b.verified {
-		return true, nil
+		return nil, nil
 	}
 	for _, t := range b.tables {
 		if err = b.checkTable(t); err != nil {
@@ -65,7 +67,7 @@ func (b *Backend) Check(context.Context) (bool, error) {
 	if all {
 		b.verified = now
 	}
-	return true, nil
+	return nil, nil
 }
 
 // checkTable compares everything but the elements of Service ports.

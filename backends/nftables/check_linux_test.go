@@ -35,12 +35,12 @@ func TestCheckFinds(t *testing.T) {
 		"add element ip vipkit allowed-sources { 203.0.113.5 . tcp . 80 . 198.51.100.0/24 }",
 	} {
 		nft(t, what)
-		if ok, _ := b.Check(t.Context()); ok {
+		if changed, _ := b.Check(t.Context()); len(changed) == 0 {
 			t.Errorf("fault F10 %s: Check finds nothing", what)
 		}
 		w.restart(b)
-		if ok, err := b.Check(t.Context()); !ok || err != nil {
-			t.Errorf("%s: after repair Check = %v, %v", what, ok, err)
+		if changed, err := b.Check(t.Context()); len(changed) > 0 || err != nil {
+			t.Errorf("%s: after repair Check = %q, %v", what, changed, err)
 		}
 	}
 	w.wantSettled(Options{})
@@ -61,16 +61,16 @@ func TestCheckInParts(t *testing.T) {
 		b, r := start(t, 3_500)
 		nft(t, "add table ip other")
 		for range 4 {
-			if ok, err := b.Check(t.Context()); !ok || err != nil {
-				t.Errorf("Check = %v, %v", ok, err)
+			if changed, err := b.Check(t.Context()); len(changed) > 0 || err != nil {
+				t.Errorf("Check = %q, %v", changed, err)
 			}
 		}
 		if now, err := b.kernel.generation(); err != nil || b.verified != now {
 			t.Errorf("verified at %d, now %d, %v", b.verified, now, err)
 		}
 		*r = reader{kernel: r.kernel}
-		if ok, err := b.Check(t.Context()); !ok || err != nil || r.tables+r.dumps+r.lookups > 0 {
-			t.Errorf("then Check = %v, %v, and reads %+v", ok, err, *r)
+		if changed, err := b.Check(t.Context()); len(changed) > 0 || err != nil || r.tables+r.dumps+r.lookups > 0 {
+			t.Errorf("then Check = %q, %v, and reads %+v", changed, err, *r)
 		}
 	})
 	t.Run("fault F10 others commit all the time", func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestCheckInParts(t *testing.T) {
 		for range 4 {
 			nft(t, "add table ip other")
 			nft(t, "delete table ip other")
-			if ok, _ := b.Check(t.Context()); !ok {
+			if changed, _ := b.Check(t.Context()); len(changed) > 0 {
 				return
 			}
 		}
@@ -89,7 +89,7 @@ func TestCheckInParts(t *testing.T) {
 		b, _ := start(t, 1_000)
 		nft(t, "delete element ip vipkit endpoints-tcp { 10.96.0.77 . 80 . 3 }")
 		for range 2_000 { // each sees a twelfth of the map
-			if ok, _ := b.Check(t.Context()); !ok {
+			if changed, _ := b.Check(t.Context()); len(changed) > 0 {
 				return
 			}
 		}
@@ -143,13 +143,13 @@ func TestCheckCannotRead(t *testing.T) {
 	nft(t, "add table ip other")
 	for which := range 4 {
 		b.kernel = blind{whole, which}
-		if ok, err := b.Check(t.Context()); !ok || !errors.Is(err, errBlind) {
-			t.Errorf("fault F15 method %d fails: Check = %v, %v, want true and the error", which, ok, err)
+		if changed, err := b.Check(t.Context()); len(changed) > 0 || !errors.Is(err, errBlind) {
+			t.Errorf("fault F15 method %d fails: Check = %q, %v, want no change and the error", which, changed, err)
 		}
 	}
 	b.kernel = whole
-	if ok, err := b.Check(t.Context()); !ok || err != nil {
-		t.Errorf("Check = %v, %v", ok, err)
+	if changed, err := b.Check(t.Context()); len(changed) > 0 || err != nil {
+		t.Errorf("Check = %q, %v", changed, err)
 	}
 }
 

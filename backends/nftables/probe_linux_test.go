@@ -40,12 +40,12 @@ func TestCheckNotices(t *testing.T) {
 	w.sync(b, with(everything()...))
 	for _, tt := range tests {
 		tt.do(t)
-		if ok, err := b.Check(t.Context()); ok != tt.want || (err == nil) != tt.want {
-			t.Errorf("%s: Check = %v, %v, want %v", tt.name, ok, err, tt.want)
+		if changed, err := b.Check(t.Context()); (len(changed) == 0) != tt.want || err != nil {
+			t.Errorf("%s: Check = %q, %v, want nothing: %v", tt.name, changed, err, tt.want)
 		}
 		w.restart(b)
-		if ok, err := b.Check(t.Context()); !ok || err != nil {
-			t.Errorf("%s: after repair Check = %v, %v", tt.name, ok, err)
+		if changed, err := b.Check(t.Context()); len(changed) > 0 || err != nil {
+			t.Errorf("%s: after repair Check = %q, %v", tt.name, changed, err)
 		}
 		w.wantSettled(Options{})
 	}

@@ -56,7 +56,7 @@ func (b *Backend) stillKnown(ctx context.Context, items []*item, refused map[pla
 	if now == b.verified {
 		return true // nobody else committed: it is the Service
 	}
-	if ok, err := b.Check(ctx); err != nil || !ok {
+	if changed, err := b.Check(ctx); err != nil || len(changed) > 0 {
 		return false
 	}
 	for _, i := range items {

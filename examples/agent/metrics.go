@@ -36,7 +36,7 @@ type metrics struct {
 	flowsDuration *prometheus.HistogramVec
 	flowsDeleted  *prometheus.CounterVec
 
-	statements, repairs, failedPorts prometheus.Counter
+	statements, repairs, uncheckable, failedPorts prometheus.Counter
 }
 
 // newMetrics returns the metrics of a backend, with a registry of their own.
@@ -53,6 +53,7 @@ func newMetrics(backend string) *metrics {
 	m.addFlows()
 	m.statements = m.counter("vipkit_sync_statements_total", "Statements that the backend committed.")
 	m.repairs = m.counter("vipkit_repairs_total", "Rounds because somebody else changed the data plane.")
+	m.uncheckable = m.counter("vipkit_check_errors_total", "Checks of the data plane that could not read all of it.")
 	m.failedPorts = m.counter("vipkit_failed_ports_total", "Service ports that the data plane refused.")
 	return m
 }

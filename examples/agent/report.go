@@ -81,13 +81,14 @@ func (r *reporter) logRound(round proxy.Round) {
 	}
 }
 
-func (r *reporter) checked(ok bool, err error) {
-	switch {
-	case !ok:
+func (r *reporter) checked(changed []string, err error) {
+	if len(changed) > 0 {
 		r.metrics.repairs.Inc()
-		r.logger.Warn("somebody else changed the data plane, repairing it")
-	case err != nil:
-		r.logger.Warn("the data plane cannot be checked", "error", err)
+		r.logger.Warn("somebody else changed the data plane, repairing it", "changed", changed)
+	}
+	if err != nil {
+		r.metrics.uncheckable.Inc()
+		r.logger.Warn("the data plane cannot be checked", "error", oneLine(err))
 	}
 }
 
