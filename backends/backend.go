@@ -60,3 +60,29 @@ const (
 	MostChanged     = 16  // names
 	MostChangedText = 256 // bytes of each
 )
+
+// A Warner knows what on the node may break Services without an error.
+type Warner interface {
+	// Warnings returns one sentence for each setting of the node, leftover of another program, or part of the
+	// configuration of p that may surprise the user, or nil. p may be nil: then it looks at the node only. It changes
+	// nothing. Call it after the first Sync, and not for each change: it may read files and run programs.
+	Warnings(ctx context.Context, p *plan.Plan) []string
+}
+
+// A Sweeper leaves what still has open connections in place, and removes it later.
+type Sweeper interface {
+	// Sweep removes what has no open connections any more, or has waited for too long, and returns how many endpoints
+	// are left. Sync does the same. proxy.Proxy.Run calls Sweep at the sweep interval, for times without changes. After
+	// an error the state of the data plane is unknown, and the next Delta must be Full.
+	Sweep(ctx context.Context) (left int, err error)
+}
+
+// A Preparer depends on settings of the node beyond its own objects.
+type Preparer interface {
+	// Prepare loads kernel modules and sets sysctls that the Backend needs, and returns one sentence for each setting
+	// that it changed, with the value from before, also with an error. No other method changes any, and Cleanup
+	// leaves them. Call it before the first Sync, or configure the node by other means: a [Warner] names what is
+	// wrong. proxy.Proxy does not call it, since a process may lack the rights for it, or others may
+	// own the settings.
+	Prepare(ctx context.Context) (changed []string, err error)
+}
