@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"internal/sections":  {},
 	"internal/special":   {},
 
+	"backends/engine":      {"backends", "proxy/plan"},
 	"backends/fake":        backendImports,
 	"backends/nftables":    backendImports,
 	"backends/iptables":    backendImports,
@@ -52,7 +53,7 @@ var allowed = map[string][]string{
 }
 
 // backendImports is what a data plane may know: never a sibling, never the loop.
-var backendImports = []string{"backends", "backends/internal/", "endpoints", "internal/bounded", "proxy/plan", "proxy/service"}
+var backendImports = []string{"backends", "backends/engine", "backends/internal/", "endpoints", "internal/bounded", "proxy/plan", "proxy/service"}
 
 // forbidden are modules that belong into examples/agent only.
 var forbidden = []string{"k8s.io/client-go", "k8s.io/klog", "github.com/prometheus", "k8s.io/kubernetes"}
