@@ -106,8 +106,11 @@ func (r *round[ID, V]) prepare(k plan.Key) error {
 	if err != nil && !r.stats.Full {
 		return fmt.Errorf("compile what is in place of %s: %w", k, err)
 	}
-	if !r.stats.Full {
+	switch {
+	case !r.stats.Full:
 		s.from = before
+	case r.delta.New.Port(k) == nil && k != (plan.Key{}):
+		s.from = r.left(k, before)
 	}
 	s.to, err = r.compile(k, before)
 	switch {
@@ -122,6 +125,25 @@ func (r *round[ID, V]) prepare(k plan.Key) error {
 		r.steps = append(r.steps, s)
 	}
 	return nil
+}
+
+// left returns what was listed of a port that is not in the plan any more, as far as its versions of before tell, so that the
+// port can be named if it cannot be removed.
+func (r *round[ID, V]) left(k plan.Key, before stage[ID, V]) stage[ID, V] {
+	i, ok := slices.BinarySearchFunc(r.delta.Changes, k, func(c plan.Change, k plan.Key) int { return c.Key.Compare(k) })
+	if !ok {
+		return stage[ID, V]{}
+	}
+	var after stage[ID, V]
+	for _, port := range r.delta.Changes[i].Before {
+		after.port = port
+		if objects, err := r.e.dialect.Compile(r.delta.New, port, nil); err == nil {
+			after.objects = append(after.objects, objects...)
+		}
+	}
+	s := r.hold(before, after)
+	s.held = false
+	return s
 }
 
 // inPlace returns what is in place of a port, as far as is remembered.
