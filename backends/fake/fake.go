@@ -2,11 +2,14 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"sync"
 
+	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/engine"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -18,7 +21,8 @@ const maxCalls = 1000
 // ready for use. Unlike the methods of other backends, its own may run at any time
 // and are safe for concurrent use.
 type Backend struct {
-	mu sync.Mutex
+	mu     sync.Mutex
+	engine *engine.Engine[plan.Key, *plan.Port] // nil before the first use
 
 	// base is the last plan that was written, at least in part; table the ports in
 	// place, which differ from it where a port failed or a change was lost.
@@ -26,8 +30,7 @@ type Backend struct {
 	table map[plan.Key]*plan.Port
 	view  *plan.Plan // what Plan returned, nil if the table changed since
 
-	unknown bool // somebody changed the table, or a call failed midway
-	wiped   bool
+	unknown bool // a call failed midway
 	faults  faults
 	calls   []Call
 	number  int
@@ -41,14 +44,14 @@ type Call struct {
 }
 
 // Sync writes d into the table, unless a fault was ordered. It treats d as
-// Full if the table is not what d.Base left. The context is not used but by OnSync.
+// Full if the table is not what d.Base left. The context is used by OnSync, and ends a call before it writes.
 func (b *Backend) Sync(ctx context.Context, d *plan.Delta) error {
 	err := b.hook(ctx, d)
+	if err == nil {
+		err = b.sync(ctx, d)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err == nil {
-		err = b.sync(d)
-	}
 	b.record(d, err)
 	return err
 }
@@ -72,22 +75,45 @@ func (b *Backend) record(d *plan.Delta, err error) {
 	b.calls = append(b.calls, Call{Delta: d, Err: err})
 }
 
-func (b *Backend) sync(d *plan.Delta) error {
+func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
+	e, err := b.begin(d)
+	if err != nil {
+		return fmt.Errorf("fake: sync: %w", err)
+	}
+	err = e.Sync(ctx, d)
+	var partial *plan.PartialError
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil || errors.As(err, &partial) {
+		b.base, b.unknown, b.view = d.New, false, nil
+	}
+	return err
+}
+
+// begin returns the engine, unless the call is to fail before it writes anything.
+func (b *Backend) begin(d *plan.Delta) (*engine.Engine[plan.Key, *plan.Port], error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if err := b.faults.take(b.number); err != nil {
-		return fmt.Errorf("fake: sync: %w", err)
+		return nil, err
 	}
-	full := d.Full || b.unknown || d.Base != b.base
-	b.compare(d, full)
+	b.compare(d, d.Full || b.unknown || d.Base != b.base)
 	b.unknown = true // until all is written
-	w := writer{Backend: b, failed: map[plan.Key]error{}}
-	if err := w.write(d, full); err != nil {
-		return fmt.Errorf("fake: sync: %w", err)
+	return b.open(), nil
+}
+
+func (b *Backend) open() *engine.Engine[plan.Key, *plan.Port] {
+	if b.engine == nil {
+		b.engine = engine.New(dialect{b}, engine.Options{Name: "fake"})
 	}
-	b.base, b.unknown, b.wiped, b.view = d.New, false, false, nil
-	if len(w.failed) > 0 {
-		return fmt.Errorf("fake: sync: %w", &plan.PartialError{Ports: w.failed})
-	}
-	return nil
+	return b.engine
+}
+
+// opened returns the engine.
+func (b *Backend) opened() *engine.Engine[plan.Key, *plan.Port] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open()
 }
 
 // compare notes where d is not what the contract promises. A new caller, which knows
@@ -109,84 +135,28 @@ func (b *Backend) compare(d *plan.Delta, full bool) {
 	}
 }
 
-// A writer applies one Delta to the table, port by port.
-type writer struct {
-	*Backend
-
-	failed map[plan.Key]error
-	done   int
-}
-
-func (w *writer) write(d *plan.Delta, full bool) error {
-	if w.table == nil {
-		w.table = make(map[plan.Key]*plan.Port)
-	}
-	if !full {
-		for _, c := range d.Changes {
-			if err := w.put(c.Key, c.After); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for k := range w.table {
-		if d.New.Port(k) != nil {
-			continue
-		}
-		if err := w.put(k, nil); err != nil {
-			return err
-		}
-	}
-	for port := range d.New.All() {
-		if err := w.put(port.Key, port); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// put writes one port, nil to remove it.
-func (w *writer) put(k plan.Key, port *plan.Port) error {
-	if w.table[k] == port {
-		return nil
-	}
-	if err := w.faults.ports[k]; err != nil {
-		w.failed[k] = err
-		return nil
-	}
-	if err := w.faults.midway(w.number, w.done); err != nil {
-		return err
-	}
-	w.done++
-	w.view = nil
-	if port == nil {
-		delete(w.table, k)
-		return nil
-	}
-	w.table[k] = port
-	return nil
-}
-
 // Cleanup removes everything.
-func (b *Backend) Cleanup(context.Context) error {
+func (b *Backend) Cleanup(ctx context.Context) error {
+	err := b.opened().Cleanup(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.base, b.table, b.view, b.unknown, b.wiped = nil, nil, nil, false, false
-	return nil
+	b.base, b.view, b.unknown = nil, nil, err != nil
+	return err
 }
 
-// Check names the table after Wipe, until a Sync has repaired it.
-func (b *Backend) Check(context.Context) (changed []string, err error) {
+// Check names what Wipe removed, until a Sync has repaired it.
+func (b *Backend) Check(ctx context.Context) (changed []string, err error) {
+	changed, err = b.opened().Check(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.wiped {
-		changed = []string{"the table is gone"}
-	}
-	if err = b.faults.check; err != nil {
-		err = fmt.Errorf("fake: check: %w", err)
+	if b.faults.check != nil {
+		err = fmt.Errorf("fake: check: %w", b.faults.check)
 	}
 	return changed, err
 }
+
+// LastStats returns what the last Sync did.
+func (b *Backend) LastStats() backends.Stats { return b.opened().LastStats() }
 
 // Probe returns what FailProbe was given.
 func (b *Backend) Probe(context.Context) error {

@@ -99,5 +99,5 @@ func (b *Backend) FailProbe(err error) {
 func (b *Backend) Wipe() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.table, b.view, b.wiped = nil, nil, true
+	b.table, b.view = nil, nil
 }
