@@ -3,84 +3,71 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
+	"iter"
+	"reflect"
 
+	"github.com/vipkit/vipkit/backends/engine"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// A Backend keeps the flows of a Switch equal to a plan: it is all that a data plane of
-// your own needs.
+// A Backend keeps the flows of a Switch equal to a plan. The engine has all that backends have in common, so
+// what is left is how a Service port looks in the Switch, how to list it, and how to write it.
 type Backend struct {
+	*engine.Engine[Match, Flow]
+
 	Switch *Switch
-	base   *plan.Plan // what the Switch has, nil if that is not known
 }
 
-// Sync writes what the Delta says has changed, or everything if that is not known.
-func (b *Backend) Sync(_ context.Context, d *plan.Delta) error {
-	full := d.Full || b.base == nil || d.Base != b.base
-	b.base = nil // until all is written
-	have, want := map[Match]Flow{}, map[Match]Flow{}
-	if full { // list, keep what is right, remove what is not wanted
-		maps.Insert(have, b.Switch.Flows())
-		for port := range d.New.All() {
-			maps.Copy(want, flows(port))
-		}
-	} else { // the cost of the change
-		for _, c := range d.Changes {
-			for _, old := range c.Before { // all that may be in place, also of attempts that failed
-				maps.Copy(have, flows(old))
-			}
-			maps.Copy(want, flows(c.After))
-		}
-	}
-	if full || d.Config {
-		b.Switch.SetNode(d.New)
-	}
-	if err := b.write(d.New, have, want); err != nil {
-		return fmt.Errorf("custombackend: sync: %w", err) // the next Delta is Full
-	}
-	b.base = d.New
-	return nil
+// NewBackend returns a Backend. The Switch is its alone.
+func NewBackend(s *Switch) *Backend {
+	return &Backend{engine.New(dialect{s}, engine.Options{Name: "custombackend"}), s}
 }
 
-// write adds first and removes then, so that an address that moves from one Service
-// to another always has an owner. A flow with its endpoints is one write: nobody meets half of it.
-func (b *Backend) write(p *plan.Plan, have, want map[Match]Flow) error {
-	for m, f := range want {
-		if err := b.Switch.Put(m, f); err != nil {
-			return err
+// A dialect is what the engine asks for.
+type dialect struct{ s *Switch }
+
+// Compile returns the flows of a Service port. There is no policy here: the plan says for every
+// origin of a packet what happens to it.
+func (dialect) Compile(p *plan.Plan, port *plan.Port, _ []engine.Object[Match, Flow]) ([]engine.Object[Match, Flow], error) {
+	if port == nil { // what belongs to no port: the node
+		return []engine.Object[Match, Flow]{{Value: Flow{Node: p}}}, nil
+	}
+	var out []engine.Object[Match, Flow]
+	for _, fe := range port.Frontends {
+		out = append(out, engine.Object[Match, Flow]{ID: Match{fe.Addr, port.Family, port.Protocol, fe.Port}, Value: Flow{Port: port, Frontend: fe}})
+		if fe.Kind == plan.ClusterIP { // its other ports refuse, whichever port of the Service comes or goes
+			out = append(out, engine.Object[Match, Flow]{ID: Match{Addr: fe.Addr, Family: port.Family}, Shared: true})
 		}
 	}
-	for m := range have {
-		_, stays := want[m]
-		if stays || m.Port == 0 && p.IsClusterIP(m.Addr) { // another Service port needs it
+	return out, nil
+}
+
+// Equal reports whether nothing needs to be written. A port that did not change is the same pointer in the next plan.
+func (dialect) Equal(a, b Flow) bool {
+	return a.Port == b.Port && (a.Node == b.Node || reflect.DeepEqual(a.Node.Config(), b.Node.Config()))
+}
+
+// List yields what is in the Switch, also what another process put there.
+func (d dialect) List(context.Context) (iter.Seq2[Match, Flow], error) { return d.s.Flows(), nil }
+
+// Write adds first and removes then. A flow with its endpoints is one write: nobody meets half of it. The Switch
+// has no transactions, so a flow that it refuses leaves those before it; the engine reverses these and finds out whose it was.
+func (d dialect) Write(_ context.Context, edits []engine.Edit[Match, Flow]) error {
+	for _, x := range edits {
+		if x.New == nil {
 			continue
 		}
-		if err := b.Switch.Delete(m); err != nil {
-			return err
+		if err := d.s.Put(x.ID, *x.New); err != nil {
+			return fmt.Errorf("put %v: %w, %w: %w", x.ID, engine.ErrRefused, engine.ErrHalfway, err)
+		}
+	}
+	for _, x := range edits {
+		if x.New != nil {
+			continue
+		}
+		if err := d.s.Delete(x.ID); err != nil {
+			return fmt.Errorf("delete %v: %w", x.ID, err)
 		}
 	}
 	return nil
-}
-
-// Cleanup removes all flows; the Switch is ours alone.
-func (b *Backend) Cleanup(context.Context) error {
-	b.base = nil
-	return b.write(plan.New(plan.Config{}), maps.Collect(b.Switch.Flows()), nil)
-}
-
-// flows returns what a Service port, which may be nil, has in the Switch. There is no policy
-// here: the plan says for every origin of a packet what happens to it.
-func flows(port *plan.Port) map[Match]Flow {
-	out := map[Match]Flow{}
-	if port == nil {
-		return out
-	}
-	for _, fe := range port.Frontends {
-		out[Match{fe.Addr, port.Family, port.Protocol, fe.Port}] = Flow{port, fe}
-		if fe.Kind == plan.ClusterIP { // its other ports refuse
-			out[Match{Addr: fe.Addr, Family: port.Family}] = Flow{}
-		}
-	}
-	return out
 }

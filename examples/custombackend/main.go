@@ -34,7 +34,7 @@ func main() {
 func run(ctx context.Context, out io.Writer) error {
 	s := &Switch{}
 	p, err := proxy.New(proxy.Options{
-		Backend: &Backend{Switch: s},
+		Backend: NewBackend(s),
 		Config:  plan.Config{Node: plan.Node{Name: "node-1", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.10")}}},
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // TestConformance is the whole test of what packets meet.
 func TestConformance(t *testing.T) {
 	backendtest.Run(t, backendtest.Config{
-		New: func(*testing.T) backends.Backend { return &Backend{Switch: &Switch{}} },
+		New: func(*testing.T) backends.Backend { return NewBackend(&Switch{}) },
 	})
 }
 
@@ -51,7 +51,7 @@ func TestFaults(t *testing.T) {
 	second, diff := first.Update(change)
 	for _, restarted := range []bool{false, true} {
 		for step := 0; ; step++ {
-			b := &Backend{Switch: &Switch{}}
+			b := NewBackend(&Switch{})
 			var cursor plan.Cursor
 			sync := func(p *plan.Plan) error {
 				d := cursor.Delta(p)
@@ -69,7 +69,7 @@ func TestFaults(t *testing.T) {
 			}
 			b.Switch.Fail = nil
 			if restarted {
-				b, cursor = &Backend{Switch: b.Switch}, plan.Cursor{}
+				b, cursor = NewBackend(b.Switch), plan.Cursor{}
 			}
 			if err := sync(second); err != nil {
 				t.Fatal(err)
@@ -82,7 +82,7 @@ func TestFaults(t *testing.T) {
 // TestRepair lets somebody else empty the Switch. A Delta that is Full puts all back.
 func TestRepair(t *testing.T) {
 	p, _ := plan.New(plan.Config{}).Update(input("a", "10.96.0.1"))
-	b := &Backend{Switch: &Switch{}}
+	b := NewBackend(&Switch{})
 	var cursor plan.Cursor
 	for range 2 {
 		d := cursor.Delta(p)
@@ -99,11 +99,11 @@ func TestRepair(t *testing.T) {
 
 func TestCleanup(t *testing.T) {
 	p, _ := plan.New(plan.Config{}).Update(input("a", "10.96.0.1"))
-	b := &Backend{Switch: &Switch{}}
+	b := NewBackend(&Switch{})
 	if err := b.Sync(t.Context(), plan.Full(p)); err != nil {
 		t.Fatal(err)
 	}
-	again := &Backend{Switch: b.Switch} // a new process
+	again := NewBackend(b.Switch) // a new process
 	if err := again.Cleanup(t.Context()); err != nil || len(b.Switch.flows) > 0 {
 		t.Errorf("Cleanup = %v and left %v", err, b.Switch.flows)
 	}
@@ -121,7 +121,7 @@ func failAfter(writes int) func() error {
 func compare(t *testing.T, step int, s *Switch, p *plan.Plan) {
 	t.Helper()
 	want := &Switch{}
-	if err := (&Backend{Switch: want}).Sync(t.Context(), plan.Full(p)); err != nil {
+	if err := NewBackend(want).Sync(t.Context(), plan.Full(p)); err != nil {
 		t.Fatal(err)
 	}
 	same := func(f, g Flow) bool { return f.Port == g.Port }

@@ -19,13 +19,11 @@ type Switch struct {
 	// Fail is asked before each write, for tests; it may be nil.
 	Fail func() error
 
-	flows     map[Match]Flow
-	node      plan.Config
-	nodePorts map[corev1.IPFamily]plan.NodePortAddresses
+	flows map[Match]Flow
 }
 
 // A Match is what the packets of a flow have in common. Without an address it is a
-// NodePort; without a port it is all packets to an address that nothing else matches.
+// NodePort; without a port it is all packets to an address that nothing else matches; without both it is the node.
 type Match struct {
 	Addr     netip.Addr
 	Family   corev1.IPFamily
@@ -33,10 +31,12 @@ type Match struct {
 	Port     uint16
 }
 
-// A Flow is what happens to packets; without a port they are refused.
+// A Flow is what happens to packets; without a port they are refused. That of the node has the configuration,
+// by which the Switch knows the origin of a packet and where NodePorts are served.
 type Flow struct {
 	Port     *plan.Port
 	Frontend plan.Frontend
+	Node     *plan.Plan
 }
 
 // Put adds or replaces a flow.
@@ -70,13 +70,8 @@ func (s *Switch) fail() error {
 // Flows yields all flows.
 func (s *Switch) Flows() iter.Seq2[Match, Flow] { return maps.All(s.flows) }
 
-// SetNode sets what tells the origins of packets, and where NodePorts are served.
-func (s *Switch) SetNode(p *plan.Plan) {
-	s.node, s.nodePorts = p.Config(), map[corev1.IPFamily]plan.NodePortAddresses{}
-	for _, f := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
-		s.nodePorts[f] = p.NodePortAddresses(f)
-	}
-}
+// node returns the plan that was written last.
+func (s *Switch) node() *plan.Plan { return s.flows[Match{}].Node }
 
 // Trace tells what becomes of a packet. The conformance suite asks it in the place of
 // sending packets.
@@ -87,7 +82,7 @@ func (s *Switch) Trace(packet plan.Packet) plan.Trace {
 	t := plan.Trace{Packet: packet, Origin: s.origin(packet)}
 	flow, ok := s.find(packet)
 	switch {
-	case !ok && inAny(s.node.ServiceCIDRs, packet.Destination.Addr()):
+	case !ok && inAny(s.node().Config().ServiceCIDRs, packet.Destination.Addr()):
 		t.Verdict = plan.Drop
 	case !ok: // t.Verdict is plan.Pass
 	case flow.Port == nil:
@@ -119,10 +114,10 @@ func (s *Switch) find(packet plan.Packet) (Flow, bool) {
 }
 
 func (s *Switch) servesNodePorts(f corev1.IPFamily, a netip.Addr) bool {
-	serve := s.nodePorts[f]
+	serve := s.node().NodePortAddresses(f)
 	ordinary := !a.IsLoopback() && !a.IsLinkLocalUnicast()
 	return slices.Contains(serve.Addrs, a) || inAny(serve.Prefixes, a) ||
-		serve.Any && ordinary && slices.Contains(s.node.Node.Addresses, a)
+		serve.Any && ordinary && slices.Contains(s.node().Config().Node.Addresses, a)
 }
 
 // apply does what a flow says for the origin of a packet.
@@ -134,7 +129,7 @@ func (s *Switch) apply(f Flow, t *plan.Trace) {
 		switch addr := e.Addr.Addr(); {
 		case addr == t.Packet.Source:
 			t.Hairpin = append(t.Hairpin, e)
-		case t.Origin != plan.FromNode && slices.Contains(s.node.Node.Addresses, addr):
+		case t.Origin != plan.FromNode && slices.Contains(s.node().Config().Node.Addresses, addr):
 			t.Exempt = append(t.Exempt, e) // it ends on the node itself
 		}
 	}
@@ -146,9 +141,9 @@ func (s *Switch) origin(packet plan.Packet) plan.Origin {
 		return packet.Interface == pattern || many && packet.Interface != "" && strings.HasPrefix(packet.Interface, prefix)
 	}
 	switch {
-	case inAny(s.node.Node.PodCIDRs, packet.Source), slices.ContainsFunc(s.node.PodInterfaces, isPods):
+	case inAny(s.node().Config().Node.PodCIDRs, packet.Source), slices.ContainsFunc(s.node().Config().PodInterfaces, isPods):
 		return plan.FromPod
-	case packet.Source.IsLoopback(), slices.Contains(s.node.Node.Addresses, packet.Source):
+	case packet.Source.IsLoopback(), slices.Contains(s.node().Config().Node.Addresses, packet.Source):
 		return plan.FromNode
 	default:
 		return plan.FromOutside
