@@ -20,17 +20,18 @@ const module = "github.com/vipkit/vipkit"
 // decision about the architecture; see ARCHITECTURE.md.
 var allowed = map[string][]string{
 	".":             {},
-	"endpoints":     {"internal/ext", "internal/special"},
-	"proxy/service": {"internal/ext", "internal/printable", "internal/special"},
+	"endpoints":     {"internal/ext", "internal/ip", "internal/special"},
+	"proxy/service": {"internal/ext", "internal/ip", "internal/printable", "internal/special"},
 	"topology":      {"endpoints", "internal/printable", "proxy/service"},
-	"proxy/plan":    {"endpoints", "internal/ext", "internal/printable", "proxy/service", "topology"},
+	"proxy/plan":    {"endpoints", "internal/ext", "internal/ip", "internal/printable", "proxy/service", "topology"},
 	"backends":      {"proxy/plan"},
-	"proxy":         {"backends", "endpoints", "proxy/plan", "proxy/service"},
-	"healthcheck":   {"endpoints", "internal/bounded", "proxy/plan", "proxy/service"},
-	"allocator":     {"internal/bounded"},
+	"proxy":         {"backends", "endpoints", "internal/ip", "proxy/plan", "proxy/service"},
+	"healthcheck":   {"endpoints", "internal/bounded", "internal/ip", "proxy/plan", "proxy/service"},
+	"allocator":     {"internal/bounded", "internal/ip"},
 
 	"internal/bounded":   {},
 	"internal/ext":       {},
+	"internal/ip":        {},
 	"internal/printable": {},
 	"internal/sections":  {},
 	"internal/special":   {},
@@ -53,7 +54,7 @@ var allowed = map[string][]string{
 }
 
 // backendImports is what a data plane may know: never a sibling, never the loop.
-var backendImports = []string{"backends", "backends/engine", "backends/internal/", "endpoints", "internal/bounded", "proxy/plan", "proxy/service"}
+var backendImports = []string{"backends", "backends/engine", "backends/internal/", "endpoints", "internal/bounded", "internal/ip", "proxy/plan", "proxy/service"}
 
 // forbidden are modules that belong into examples/agent only.
 var forbidden = []string{"k8s.io/client-go", "k8s.io/klog", "github.com/prometheus", "k8s.io/kubernetes"}

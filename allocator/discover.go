@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // A ServiceCIDRLister lists ServiceCIDRs. The client of client-go,
@@ -39,7 +41,7 @@ func DiscoverServiceRanges(ctx context.Context, lister ServiceCIDRLister, prober
 	if len(found) == 0 {
 		return nil, errors.Join(&Error{Op: "discover", Value: "Service ranges", Err: ErrNoRange}, err)
 	}
-	slices.SortFunc(found, comparePrefixes)
+	slices.SortFunc(found, ip.ComparePrefixes)
 	return slices.Compact(found), nil
 }
 

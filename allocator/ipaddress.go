@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net/netip"
 
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // ManagedBy is the value of the label ipaddress.kubernetes.io/managed-by on the
@@ -108,7 +109,7 @@ func NewIPAddress(addr netip.Addr, owner Owner) *networkingv1.IPAddress {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: addr.String(),
 			Labels: map[string]string{
-				networkingv1.LabelIPAddressFamily: string(familyOf(addr)),
+				networkingv1.LabelIPAddressFamily: string(ip.Family(addr)),
 				networkingv1.LabelManagedBy:       ManagedBy,
 			},
 		},
@@ -134,7 +135,7 @@ func NewRecord(obj *networkingv1.IPAddress) (Record, error) {
 		Owner:      parent(obj),
 		Created:    obj.CreationTimestamp.Time,
 		Foreign:    managedBy != "" && managedBy != ManagedBy,
-		Mislabeled: managedBy == "" || obj.Labels[networkingv1.LabelIPAddressFamily] != string(familyOf(addr)),
+		Mislabeled: managedBy == "" || obj.Labels[networkingv1.LabelIPAddressFamily] != string(ip.Family(addr)),
 	}, nil
 }
 
@@ -145,12 +146,4 @@ func parent(obj *networkingv1.IPAddress) Owner {
 		return Owner{}
 	}
 	return Owner{Namespace: ref.Namespace, Name: ref.Name}
-}
-
-// familyOf returns the family of addr as the API names it.
-func familyOf(addr netip.Addr) corev1.IPFamily {
-	if addr.Is4() {
-		return corev1.IPv4Protocol
-	}
-	return corev1.IPv6Protocol
 }

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // A MultiCIDR hands out the addresses of a changing set of ServiceCIDRs. The
@@ -99,7 +101,7 @@ func (m *MultiCIDR) rebuild() {
 	}
 	for _, o := range m.objects {
 		for _, r := range o.ranges {
-			of := ranges[familyOf(r.prefix.Addr())]
+			of := ranges[ip.Family(r.prefix.Addr())]
 			of[r.prefix] = coverage{r, o.ready || of[r.prefix].ready}
 		}
 	}
@@ -108,17 +110,9 @@ func (m *MultiCIDR) rebuild() {
 		for _, r := range ranges[name] {
 			f.ranges = append(f.ranges, r)
 		}
-		slices.SortFunc(f.ranges, func(a, b coverage) int { return comparePrefixes(a.prefix, b.prefix) })
+		slices.SortFunc(f.ranges, func(a, b coverage) int { return ip.ComparePrefixes(a.prefix, b.prefix) })
 		f.rebuild()
 	}
-}
-
-// comparePrefixes orders by address, the wider prefix first.
-func comparePrefixes(a, b netip.Prefix) int {
-	if c := a.Addr().Compare(b.Addr()); c != 0 {
-		return c
-	}
-	return a.Bits() - b.Bits()
 }
 
 // Observe takes a record of the store as a watch delivers it. It is level
@@ -192,7 +186,7 @@ func (m *MultiCIDR) Refresh(ctx context.Context) error {
 	listed := map[corev1.IPFamily]map[netip.Addr]known{corev1.IPv4Protocol: {}, corev1.IPv6Protocol: {}}
 	for _, r := range records {
 		if r.Addr.IsValid() {
-			listed[familyOf(r.Addr)][r.Addr] = known{owner: r.Owner, foreign: r.Foreign, shown: true}
+			listed[ip.Family(r.Addr)][r.Addr] = known{owner: r.Owner, foreign: r.Foreign, shown: true}
 		}
 	}
 	m.mu.Lock()
@@ -215,7 +209,8 @@ func (m *MultiCIDR) noteChanges(on bool) {
 	}
 }
 
-func (m *MultiCIDR) family(addr netip.Addr) *family { return m.families[familyOf(addr)] }
+// family returns the family of addr, one without anything if addr is none.
+func (m *MultiCIDR) family(addr netip.Addr) *family { return m.named(ip.Family(addr)) }
 
 // named returns the family of that name, one without anything if there is none.
 func (m *MultiCIDR) named(ipFamily corev1.IPFamily) *family {

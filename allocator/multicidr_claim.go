@@ -6,6 +6,8 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // Claim makes owner the holder of addr. It returns an [*Error] that wraps
@@ -178,7 +180,7 @@ type multiSource struct {
 }
 
 func (s multiSource) Claim(ctx context.Context, addr netip.Addr, owner Owner) error {
-	if familyOf(addr) != s.ipFamily {
+	if ip.Family(addr) != s.ipFamily {
 		return s.foreign(addr)
 	}
 	return s.MultiCIDR.Claim(ctx, addr, owner)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 func (s multiSource) DryRun(mode DryRunMode) Source[netip.Addr] {
@@ -39,7 +41,7 @@ type multiDryRun struct {
 }
 
 func (d *multiDryRun) Claim(ctx context.Context, addr netip.Addr, owner Owner) error {
-	if familyOf(addr) != d.ipFamily {
+	if ip.Family(addr) != d.ipFamily {
 		return d.foreign(addr)
 	}
 	d.own.Lock()

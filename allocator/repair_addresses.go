@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // Times of grace for entries that look wrong.
@@ -95,7 +97,7 @@ func (d *addressDiff) checkAddress(svc *corev1.Service, path, text string) {
 		return
 	}
 	f := Finding[netip.Addr]{Owner: ServiceOwner(svc), Field: path}
-	addr, ok := parseAddress(text)
+	addr, ok := ip.ParseAddr(text)
 	rec, exists := d.records[addr]
 	f.Value, f.Holder = addr, rec.Owner
 	switch {
@@ -181,7 +183,7 @@ func (f *Finding[T]) wait(after time.Duration) {
 // lists reports whether svc lists addr, by meaning.
 func lists(svc *corev1.Service, addr netip.Addr) bool {
 	is := func(text string) bool {
-		a, ok := parseAddress(text)
+		a, ok := ip.ParseAddr(text)
 		return ok && a == addr
 	}
 	return is(svc.Spec.ClusterIP) || slices.ContainsFunc(svc.Spec.ClusterIPs, is)

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // LeakPasses is in which pass in a row a value that is held, and that no Service
@@ -86,19 +88,19 @@ func (r BitmapRepair) Findings() ([]Finding[netip.Addr], Suspects[netip.Addr]) {
 		return nil, nil
 	}
 	d := newBookDiff(&r.Pool.ledger, bookReasons{ReasonAddressMissing, ReasonAddressDuplicate, ReasonAddressOutOfRange})
-	family := familyOf(r.Pool.ledger.kind.at(0))
+	family := ip.Family(r.Pool.ledger.kind.at(0))
 	var invalid []Finding[netip.Addr]
 	for _, svc := range byAge(r.Services) {
 		for i, text := range svc.Spec.ClusterIPs {
 			l := listing[netip.Addr]{owner: ServiceOwner(svc), field: specPath().Child("clusterIPs").Index(i).String()}
-			addr, ok := parseAddress(text)
+			addr, ok := ip.ParseAddr(text)
 			switch {
 			case text == corev1.ClusterIPNone:
 			case !ok:
 				invalid = append(invalid, Finding[netip.Addr]{
 					Problem: Invalid, Owner: l.owner, Field: l.field, Reason: ReasonAddressInvalid,
 				})
-			case familyOf(addr) == family:
+			case ip.Family(addr) == family:
 				l.value = addr
 				d.listed = append(d.listed, l)
 			}

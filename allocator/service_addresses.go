@@ -1,12 +1,12 @@
 package allocator
 
 import (
-	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilnet "k8s.io/utils/net"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // planAddresses plans the ClusterIPs of the new object, whose families are set.
@@ -69,7 +69,7 @@ func (p *planner) checkAddresses() {
 		return
 	}
 	for i, old := range p.before.Spec.ClusterIPs {
-		if i < len(spec.ClusterIPs) && !sameAddress(old, spec.ClusterIPs[i]) {
+		if i < len(spec.ClusterIPs) && !ip.SameAddr(old, spec.ClusterIPs[i]) {
 			p.fail(field.Invalid(ips.Index(i), spec.ClusterIPs[i], "cannot be changed"))
 		}
 	}
@@ -88,7 +88,7 @@ func (p *planner) claimAddress(i int) {
 	spec := &p.after.Spec
 	value := Value{Kind: ClusterIP, Family: spec.IPFamilies[i]}
 	if i < len(spec.ClusterIPs) {
-		value.Addr, _ = parseAddress(spec.ClusterIPs[i])
+		value.Addr, _ = ip.ParseAddr(spec.ClusterIPs[i])
 	}
 	p.plan.Claims = append(p.plan.Claims, ServiceClaim{
 		Value: value, Path: specPath().Child("clusterIPs").Index(i), Entries: []int{i},
@@ -102,25 +102,10 @@ func (p *planner) releaseAddresses(keep int) {
 		return
 	}
 	for i, text := range p.before.Spec.ClusterIPs {
-		addr, ok := parseAddress(text)
-		if i < keep || !ok || !slices.Contains(p.cluster.Families, familyOf(addr)) {
+		addr, ok := ip.ParseAddr(text)
+		if i < keep || !ok || !slices.Contains(p.cluster.Families, ip.Family(addr)) {
 			continue
 		}
-		p.plan.Releases = append(p.plan.Releases, Value{Kind: ClusterIP, Family: familyOf(addr), Addr: addr})
+		p.plan.Releases = append(p.plan.Releases, Value{Kind: ClusterIP, Family: ip.Family(addr), Addr: addr})
 	}
-}
-
-// parseAddress reads an address of a Service. These fields allow what the API no
-// longer allows elsewhere, leading zeros and IPv4 mapped into IPv6: both mean
-// the IPv4 address.
-func parseAddress(text string) (netip.Addr, bool) {
-	addr, ok := netip.AddrFromSlice(utilnet.ParseIPSloppy(text))
-	return addr.Unmap(), ok
-}
-
-// sameAddress compares by meaning, not by text.
-func sameAddress(a, b string) bool {
-	addrA, okA := parseAddress(a)
-	addrB, okB := parseAddress(b)
-	return a == b || okA && okB && addrA == addrB
 }

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // planFamilies sets policy and families of the new object.
@@ -129,17 +131,17 @@ func (p *planner) inferFamilies() {
 	}
 	for i, text := range spec.ClusterIPs {
 		path := specPath().Child("clusterIPs").Index(i)
-		addr, ok := parseAddress(text)
+		addr, ok := ip.ParseAddr(text)
 		switch {
 		case !ok:
 			p.fail(field.Invalid(path, text, "not an IP address"))
 			return
 		case i >= len(spec.IPFamilies):
-			spec.IPFamilies = append(spec.IPFamilies, familyOf(addr))
-			if slices.Contains(spec.IPFamilies[:i], familyOf(addr)) {
+			spec.IPFamilies = append(spec.IPFamilies, ip.Family(addr))
+			if slices.Contains(spec.IPFamilies[:i], ip.Family(addr)) {
 				p.fail(field.Invalid(path, text, "two addresses must be of different families"))
 			}
-		case spec.IPFamilies[i] != familyOf(addr):
+		case spec.IPFamilies[i] != ip.Family(addr):
 			p.fail(field.Invalid(path, text, "not of family "+string(spec.IPFamilies[i])+" as ipFamilies says"))
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // prepare brings the new object into the form that the other steps expect.
@@ -50,8 +52,8 @@ func (p *planner) storedFamilies() []corev1.IPFamily {
 	}
 	var families []corev1.IPFamily
 	for _, text := range p.before.Spec.ClusterIPs {
-		if addr, ok := parseAddress(text); ok {
-			families = append(families, familyOf(addr))
+		if addr, ok := ip.ParseAddr(text); ok {
+			families = append(families, ip.Family(addr))
 		}
 	}
 	return families

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilnet "k8s.io/utils/net"
 
 	"github.com/vipkit/vipkit/internal/ext"
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/internal/special"
 )
 
@@ -131,8 +131,8 @@ func (r *reader) add(l *portList, index int, e Endpoint) {
 // It returns false if the endpoint cannot be used.
 func (r *reader) normalize(e *Endpoint, index int) bool {
 	path := field.NewPath("endpoints").Index(index)
-	addr := e.Addr.Addr().Unmap().WithZone("")
-	if !isFamily(addr, r.family) || e.Addr.Port() == 0 {
+	addr := ip.Canonical(e.Addr.Addr())
+	if ip.Family(addr) != r.family || e.Addr.Port() == 0 {
 		r.problem(field.Invalid(path, e.Addr.String(), fmt.Sprintf("the hook must give an %s address and a port", r.family)))
 		return false
 	}
@@ -182,35 +182,19 @@ func protocol(p *corev1.Protocol) corev1.Protocol {
 	}
 }
 
-// parseAddr reads an address of the given family. Leading zeros are decimal, as
-// in all addresses that were stored before Go 1.17 and are still served. An IPv4 address
-// mapped into IPv6 counts as IPv4.
+// parseAddr reads an address of the given family.
 func parseAddr(s string, family corev1.IPFamily) (netip.Addr, error) {
-	s = strings.TrimSpace(s)
-	a, err := netip.ParseAddr(s)
-	if err != nil {
-		ip, _ := netip.AddrFromSlice(utilnet.ParseIPSloppy(s))
-		a = ip
-	}
-	a = a.Unmap()
+	a, ok := ip.ParseAddr(strings.TrimSpace(s))
 	switch {
-	case !a.IsValid() || a.Zone() != "":
+	case !ok:
 		return netip.Addr{}, errors.New("must be an IP address")
-	case !isFamily(a, family):
+	case ip.Family(a) != family:
 		return netip.Addr{}, fmt.Errorf("must be of the slice's addressType %s", family)
 	}
 	if reason := special.Reason(a); reason != "" {
 		return netip.Addr{}, errors.New(reason)
 	}
 	return a, nil
-}
-
-// isFamily reports whether a, which is not mapped, is of family f.
-func isFamily(a netip.Addr, f corev1.IPFamily) bool {
-	if f == corev1.IPv6Protocol {
-		return a.Is6()
-	}
-	return a.Is4()
 }
 
 // sorted returns the names of in, each once, nil if there are none.

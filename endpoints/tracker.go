@@ -232,7 +232,7 @@ func (t *EndpointsChangeTracker) read(slice *discoveryv1.EndpointSlice) update {
 	if slice.AddressType == discoveryv1.AddressTypeFQDN || !t.takes(slice) {
 		return u
 	}
-	family, ok := familyOf(slice.AddressType)
+	family, ok := familyOfType(slice.AddressType)
 	if !ok {
 		u.problems = field.ErrorList{field.NotSupported(field.NewPath("addressType"), slice.AddressType,
 			[]discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6})}
@@ -278,7 +278,7 @@ func checkMeta(slice *discoveryv1.EndpointSlice) field.ErrorList {
 	return problems
 }
 
-func familyOf(t discoveryv1.AddressType) (f corev1.IPFamily, ok bool) {
+func familyOfType(t discoveryv1.AddressType) (f corev1.IPFamily, ok bool) {
 	switch t {
 	case discoveryv1.AddressTypeIPv4:
 		return corev1.IPv4Protocol, true

@@ -28,13 +28,6 @@ func (l listenAddress) network() string {
 	return "tcp6"
 }
 
-func (l listenAddress) family() corev1.IPFamily {
-	if l.addr.Is4() {
-		return corev1.IPv4Protocol
-	}
-	return corev1.IPv6Protocol
-}
-
 // listenAddresses returns where to listen, IPv4 first, sorted.
 func listenAddresses(p *plan.Plan) []listenAddress {
 	v4 := p.NodePortAddresses(corev1.IPv4Protocol)

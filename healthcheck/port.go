@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -63,7 +64,7 @@ func (p *port) answer(w http.ResponseWriter, at listenAddress) {
 		ServiceProxyHealthy: p.health.Report().Healthy,
 	}
 	if s := p.state.Load(); s != nil {
-		a.LocalEndpoints = len(s.LocalFor(at.family()))
+		a.LocalEndpoints = len(s.LocalFor(ip.Family(at.addr)))
 	}
 	code := http.StatusServiceUnavailable
 	if a.LocalEndpoints > 0 && a.ServiceProxyHealthy {

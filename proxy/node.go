@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	netutils "k8s.io/utils/net"
 
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -68,8 +68,8 @@ func readAddresses(node *corev1.Node, kind corev1.NodeAddressType, list []netip.
 		if a.Type != kind {
 			continue
 		}
-		addr, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(a.Address))
-		if addr = addr.Unmap(); !ok {
+		addr, ok := ip.ParseAddr(a.Address)
+		if !ok {
 			path := field.NewPath("status", "addresses").Index(i).Child("address")
 			errs = append(errs, field.Invalid(path, a.Address, "must be an IP address"))
 		} else if !slices.Contains(list, addr) {
@@ -167,37 +167,23 @@ func readPrefixes(path *field.Path, values []string) ([]netip.Prefix, field.Erro
 	return prefixes, errs
 }
 
-// readPrefix reads a CIDR as leniently as the rest of Kubernetes does, with
-// host bits cleared.
 func readPrefix(path *field.Path, value string) (netip.Prefix, *field.Error) {
-	_, ipNet, err := netutils.ParseCIDRSloppy(value)
-	if err != nil {
+	prefix, ok := ip.ParsePrefix(value)
+	if !ok {
 		return netip.Prefix{}, field.Invalid(path, value, "must be an IP range in CIDR notation")
 	}
-	addr, _ := netip.AddrFromSlice(ipNet.IP)
-	if addr.Is4In6() {
-		return netip.Prefix{}, field.Invalid(path, value, "must not be an IPv4 range mapped into IPv6")
-	}
-	bits, _ := ipNet.Mask.Size()
-	return netip.PrefixFrom(addr, bits), nil
+	return prefix, nil
 }
 
 // mergePrefixes returns the union of static and all lists, sorted.
 func mergePrefixes(static []netip.Prefix, byName map[string][]netip.Prefix) []netip.Prefix {
 	var all []netip.Prefix
 	for _, prefix := range static {
-		all = append(all, prefix.Masked())
+		all = append(all, ip.CanonicalPrefix(prefix))
 	}
 	for _, list := range byName {
 		all = append(all, list...)
 	}
-	slices.SortFunc(all, comparePrefixes)
+	slices.SortFunc(all, ip.ComparePrefixes)
 	return slices.Compact(all)
-}
-
-func comparePrefixes(a, b netip.Prefix) int {
-	if c := a.Addr().Compare(b.Addr()); c != 0 {
-		return c
-	}
-	return a.Bits() - b.Bits()
 }

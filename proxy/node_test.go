@@ -203,10 +203,19 @@ func TestReadNode(t *testing.T) {
 			t.Errorf("ReadNode = %+v, %v", n, problems)
 		}
 	})
+	t.Run("text of earlier versions of Kubernetes", func(t *testing.T) {
+		o := nodeObject()
+		o.Status.Addresses[0].Address = "192.000.002.010"
+		o.Spec.PodCIDRs = []string{"::ffff:10.1.2.3/104"}
+		n, problems := proxy.ReadNode(o)
+		if len(problems) > 0 || n.Addresses[0] != netip.MustParseAddr("192.0.2.10") || !slices.Equal(n.PodCIDRs, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}) {
+			t.Errorf("ReadNode = %+v, %v", n, problems)
+		}
+	})
 	t.Run("what cannot be read is reported and left out", func(t *testing.T) {
 		o := nodeObject()
 		o.Status.Addresses[1].Address = "192.0.2"
-		o.Spec.PodCIDRs[1] = "::ffff:10.0.0.0/104"
+		o.Spec.PodCIDRs[1] = "10.0.0.0/33"
 		n, problems := proxy.ReadNode(o)
 		if len(n.Addresses) != 2 || len(n.PodCIDRs) != 1 || len(problems) != 2 {
 			t.Fatalf("ReadNode = %+v, %v", n, problems)

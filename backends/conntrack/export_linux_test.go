@@ -6,6 +6,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // createdTimeout is how long a flow of CreateFlows lives, in seconds.
@@ -36,7 +38,7 @@ func CreateFlows(flows []Flow) error {
 }
 
 func (m *message) create(seq uint32, flow Flow) {
-	place := m.begin(nl.IPCTNL_MSG_CT_NEW, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, seq, familyOf(flow.Source.Addr()))
+	place := m.begin(nl.IPCTNL_MSG_CT_NEW, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, seq, ip.Family(flow.Source.Addr()))
 	m.nested(nl.CTA_TUPLE_ORIG, func() { m.tuple(flow) })
 	m.nested(nl.CTA_TUPLE_REPLY, func() { m.tuple(Flow{Source: flow.ReplySource, Destination: flow.Source}) })
 	if flow.Zone != 0 {

@@ -7,6 +7,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // What nl lacks of linux/netfilter/nfnetlink_conntrack.h, and of the kernel's
@@ -80,7 +82,7 @@ func (m *message) dump(seq uint32, f corev1.IPFamily) {
 // remove asks for one flow to be deleted. It always has a tuple: without one the
 // kernel would delete all flows.
 func (m *message) remove(seq uint32, flow Flow) {
-	place := m.begin(nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, seq, familyOf(flow.Source.Addr()))
+	place := m.begin(nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, seq, ip.Family(flow.Source.Addr()))
 	m.nested(nl.CTA_TUPLE_ORIG, func() { m.tuple(flow) })
 	if flow.Zone != 0 {
 		m.uint16(nl.CTA_ZONE, flow.Zone)
@@ -214,13 +216,6 @@ func be32(b []byte) uint32 {
 		return 0
 	}
 	return binary.BigEndian.Uint32(b)
-}
-
-func familyOf(a netip.Addr) corev1.IPFamily {
-	if a.Is4() {
-		return corev1.IPv4Protocol
-	}
-	return corev1.IPv6Protocol
 }
 
 func afOf(f corev1.IPFamily) uint8 {

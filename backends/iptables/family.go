@@ -4,6 +4,8 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // A protocol is the number of a transport protocol.
@@ -63,7 +65,7 @@ func families() []*family {
 
 // has reports whether a belongs to the family.
 func (f *family) has(a netip.Addr) bool {
-	return a.IsValid() && a.Is4() == (f.ip == corev1.IPv4Protocol)
+	return ip.Family(a) == f.ip
 }
 
 // A table is one of the two tables that have our chains.

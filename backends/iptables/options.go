@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/vipkit/vipkit/backends/internal/ipfamily"
 	"github.com/vipkit/vipkit/backends/internal/process"
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 const (
@@ -124,7 +124,7 @@ func (o Options) checkNames() error {
 }
 
 func (o Options) checkFamilies() error {
-	if err := ipfamily.Check(o.Families); err != nil {
+	if err := ip.CheckFamilies(o.Families); err != nil {
 		return fmt.Errorf("iptables: %w", err)
 	}
 	return nil

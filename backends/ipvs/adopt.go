@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/knftables"
 
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -213,7 +214,7 @@ func (r *round) keepMarks(p *plan.Plan, rec *record) {
 		}
 		port, f := p.Lookup(s.addr, s.proto)
 		if f == nil {
-			port, f = p.LookupNodePort(familyOf(s.addr.Addr()), s.addr.Port(), s.proto)
+			port, f = p.LookupNodePort(ip.Family(s.addr.Addr()), s.addr.Port(), s.proto)
 		}
 		if f == nil {
 			continue
@@ -287,7 +288,7 @@ func (r *round) isBound(e element, rec *record) bool {
 // unbindStale unbinds what is on our interface and nobody wants.
 func (r *round) unbindStale(rec *record) error {
 	for a := range rec.bound {
-		if r.elements[element{box: box(boxBound, familyOf(a)), key: a.String()}] > 0 {
+		if r.elements[element{box: box(boxBound, ip.Family(a)), key: a.String()}] > 0 {
 			continue
 		}
 		if err := r.links.unbind(a); err != nil {

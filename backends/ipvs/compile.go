@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -20,7 +21,7 @@ type site struct {
 }
 
 func (s site) key() ServerKey {
-	return ServerKey{Addr: s.addr, Protocol: s.proto, Family: familyOf(s.addr.Addr())}
+	return ServerKey{Addr: s.addr, Protocol: s.proto, Family: ip.Family(s.addr.Addr())}
 }
 
 func (s site) element() string {
@@ -110,7 +111,7 @@ func (n *node) addresses(p *plan.Port, f *plan.Frontend) []netip.Addr {
 	addrs := slices.Clone(a.Addrs)
 	if a.Any {
 		for _, l := range n.local {
-			if familyOf(l) == p.Family && !slices.Contains(addrs, l) {
+			if ip.Family(l) == p.Family && !slices.Contains(addrs, l) {
 				addrs = append(addrs, l)
 			}
 		}
@@ -166,7 +167,7 @@ func (n *node) want(p *plan.Port, f *plan.Frontend, addr netip.Addr, pools map[p
 func hex(mark uint32) string { return fmt.Sprintf("0x%08x", mark) }
 
 func (w *want) add(name, value string) {
-	w.elements = append(w.elements, element{box(name, familyOf(w.addr.Addr())), w.element(), value})
+	w.elements = append(w.elements, element{box(name, ip.Family(w.addr.Addr())), w.element(), value})
 }
 
 // restrict adds the source ranges.
@@ -177,7 +178,7 @@ func (w *want) restrict(f *plan.Frontend) {
 	w.add(boxRestricted, "")
 	for _, r := range f.Allow {
 		w.elements = append(w.elements, element{
-			box: box(boxAllowed, familyOf(w.addr.Addr())), key: w.element() + " . " + r.String(),
+			box: box(boxAllowed, ip.Family(w.addr.Addr())), key: w.element() + " . " + r.String(),
 		})
 	}
 }
@@ -213,7 +214,7 @@ func (w want) leaving(verdict string) want {
 	}
 	if w.cluster && w.bound {
 		gone := out.boundElement()
-		gone.box = box(boxGoneIPs, familyOf(w.addr.Addr()))
+		gone.box = box(boxGoneIPs, ip.Family(w.addr.Addr()))
 		out.elements = append(out.elements, out.boundElement(), gone)
 	}
 	return out
@@ -221,7 +222,7 @@ func (w want) leaving(verdict string) want {
 
 func (s site) boundElement() element {
 	a := s.addr.Addr()
-	return element{box: box(boxBound, familyOf(a)), key: a.String()}
+	return element{box: box(boxBound, ip.Family(a)), key: a.String()}
 }
 
 // parseSite is the reverse of site.element.

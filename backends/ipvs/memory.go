@@ -12,6 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // A Memory is a [Kernel] in memory, for tests and examples without one. It refuses what
@@ -198,7 +200,7 @@ func (m *Memory) AddReal(k ServerKey, r RealServer) error {
 	if _, ok := s.real[r.Addr]; ok {
 		return fmt.Errorf("ipvs: AddReal %s of %s: %w", r.Addr, k, fs.ErrExist)
 	}
-	if familyOf(r.Addr.Addr()) != k.Family {
+	if ip.Family(r.Addr.Addr()) != k.Family {
 		return fmt.Errorf("ipvs: AddReal %s of %s: %w", r.Addr, k, syscall.EINVAL)
 	}
 	r.Active, r.Inactive = 0, 0

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // A ServerKey names a virtual server: by address, port and protocol, or by
@@ -32,8 +34,8 @@ func (k ServerKey) normal() ServerKey {
 	if k.Mark != 0 {
 		return k
 	}
-	k.Addr = netip.AddrPortFrom(k.Addr.Addr().Unmap().WithZone(""), k.Addr.Port())
-	k.Family = familyOf(k.Addr.Addr())
+	k.Addr = netip.AddrPortFrom(ip.Canonical(k.Addr.Addr()), k.Addr.Port())
+	k.Family = ip.Family(k.Addr.Addr())
 	return k
 }
 
@@ -49,13 +51,6 @@ func (k ServerKey) String() string {
 func (k ServerKey) Compare(o ServerKey) int {
 	return cmp.Or(k.Addr.Compare(o.Addr), strings.Compare(string(k.Protocol), string(o.Protocol)),
 		cmp.Compare(k.Mark, o.Mark), strings.Compare(string(k.Family), string(o.Family)))
-}
-
-func familyOf(a netip.Addr) corev1.IPFamily {
-	if a.Is4() || a.Is4In6() {
-		return corev1.IPv4Protocol
-	}
-	return corev1.IPv6Protocol
 }
 
 // A VirtualServer is an address that IPVS balances, and where to.
@@ -138,7 +133,7 @@ func (v VirtualServer) normal() (VirtualServer, error) {
 	v.Real = slices.Clone(v.Real)
 	for i := range v.Real {
 		r := &v.Real[i]
-		r.Addr = netip.AddrPortFrom(r.Addr.Addr().Unmap().WithZone(""), r.Addr.Port())
+		r.Addr = netip.AddrPortFrom(ip.Canonical(r.Addr.Addr()), r.Addr.Port())
 		r.Active, r.Inactive, r.deadline = 0, 0, 0
 	}
 	slices.SortFunc(v.Real, compareReal)
@@ -170,7 +165,7 @@ func (v *VirtualServer) check() error {
 	}
 	for i, r := range v.Real {
 		switch {
-		case !r.Addr.IsValid() || familyOf(r.Addr.Addr()) != v.Family:
+		case !r.Addr.IsValid() || ip.Family(r.Addr.Addr()) != v.Family:
 			return fmt.Errorf("virtual server %s: real server %s: not an %s address", v.ServerKey, r.Addr, v.Family)
 		case r.Weight < 0 || r.Weight > maxWeight:
 			return fmt.Errorf("virtual server %s: real server %s: weight %d is not within 0 and %d", v.ServerKey, r.Addr, r.Weight, maxWeight)

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/knftables"
 
 	"github.com/vipkit/vipkit/backends/internal/sameaddr"
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -242,7 +243,7 @@ func (n *node) configElements() []element {
 	cfg := n.plan.Config()
 	for name, ranges := range map[string][]netip.Prefix{boxPods: cfg.Node.PodCIDRs, boxServiceCIDRs: cfg.ServiceCIDRs} {
 		for _, r := range ranges {
-			out = append(out, element{box: box(name, familyOf(r.Addr())), key: r.String()})
+			out = append(out, element{box: box(name, ip.Family(r.Addr())), key: r.String()})
 		}
 	}
 	return out

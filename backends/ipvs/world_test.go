@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/knftables"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
 )
@@ -167,7 +168,7 @@ func (a app) endpoints(s *service.Service) *endpoints.Set {
 		at, node, _ := strings.Cut(text, "@")
 		e := endpoints.Endpoint{Addr: addrPort(at), Ready: true, Serving: true, NodeName: node, Weight: 1}
 		for _, p := range s.Ports {
-			k := endpoints.Key{Port: p.Name, Protocol: p.Protocol, Family: familyOf(e.Addr.Addr())}
+			k := endpoints.Key{Port: p.Name, Protocol: p.Protocol, Family: ip.Family(e.Addr.Addr())}
 			lists[k] = append(lists[k], e)
 		}
 	}

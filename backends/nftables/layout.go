@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/knftables"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // layoutVersion is part of the marker chain's name. Raise it when the meaning of
@@ -89,7 +91,7 @@ func families() []*family {
 
 // has reports whether a belongs to the family.
 func (f *family) has(a netip.Addr) bool {
-	return a.IsValid() && a.Is4() == (f.ip == corev1.IPv4Protocol)
+	return ip.Family(a) == f.ip
 }
 
 // A field is one part of the key of a set or map.

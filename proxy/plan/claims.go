@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/service"
 )
 
@@ -51,7 +52,7 @@ func (s site) Compare(o site) int {
 	}
 }
 
-func (s site) family() corev1.IPFamily { return familyOf(s.addr) }
+func (s site) family() corev1.IPFamily { return ip.Family(s.addr) }
 
 // A claim is the wish of a Service port for a site.
 type claim struct {

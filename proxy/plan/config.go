@@ -1,12 +1,12 @@
 package plan
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/topology"
 )
 
@@ -75,7 +75,7 @@ func (c Config) normal() Config {
 func canonicalAddrs(in []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range in {
-		if a = canonical(a); a.IsValid() && !a.IsUnspecified() && !slices.Contains(out, a) {
+		if a = ip.Canonical(a); a.IsValid() && !a.IsUnspecified() && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
 	}
@@ -85,11 +85,11 @@ func canonicalAddrs(in []netip.Addr) []netip.Addr {
 func canonicalPrefixes(in []netip.Prefix) []netip.Prefix {
 	var out []netip.Prefix
 	for _, p := range in {
-		if p = canonicalPrefix(p); p.IsValid() {
+		if p = ip.CanonicalPrefix(p); p.IsValid() {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, comparePrefix)
+	slices.SortFunc(out, ip.ComparePrefixes)
 	return slices.Compact(out)
 }
 
@@ -103,10 +103,6 @@ func disjoint(in []netip.Prefix) []netip.Prefix {
 		}
 	}
 	return out
-}
-
-func comparePrefix(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
 // equal compares normalized configurations.
@@ -143,7 +139,7 @@ func (c Config) rules() rules {
 	}
 	for i, f := range families() {
 		r.family[i] = familyRules{
-			detector:  len(c.PodInterfaces) > 0 || slices.ContainsFunc(c.Node.PodCIDRs, func(p netip.Prefix) bool { return familyOf(p.Addr()) == f }),
+			detector:  len(c.PodInterfaces) > 0 || slices.ContainsFunc(c.Node.PodCIDRs, func(p netip.Prefix) bool { return ip.Family(p.Addr()) == f }),
 			nodePorts: c.nodePorts(f).served(),
 			addrs:     c.Node.addresses(f),
 		}
@@ -152,7 +148,7 @@ func (c Config) rules() rules {
 }
 
 func (n Node) addresses(f corev1.IPFamily) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(n.Addresses), func(a netip.Addr) bool { return familyOf(a) != f })
+	return slices.DeleteFunc(slices.Clone(n.Addresses), func(a netip.Addr) bool { return ip.Family(a) != f })
 }
 
 func (r rules) equal(o rules) bool {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // A NodePortSelector chooses addresses of a node. The zero value means Primary.
@@ -24,7 +26,7 @@ type NodePortSelector struct {
 
 // ParseNodePortSelector reads the values of kube-proxy's nodePortAddresses: CIDRs
 // and the words "primary", "localhost" and "all". No values mean "primary". A CIDR of length
-// zero means "all" for its family. The error names the value that could not be read.
+// zero means "all" for its family; leading zeros are decimal. The error names the value that could not be read.
 func ParseNodePortSelector(values []string) (NodePortSelector, error) {
 	var s NodePortSelector
 	for _, v := range values {
@@ -36,11 +38,11 @@ func ParseNodePortSelector(values []string) (NodePortSelector, error) {
 		case "localhost":
 			s.Localhost = true
 		default:
-			p, err := netip.ParsePrefix(v)
-			if err != nil {
+			p, ok := ip.ParsePrefix(v)
+			if !ok {
 				return NodePortSelector{}, fmt.Errorf("plan: parse node port address %q: not a CIDR, primary, localhost or all", v)
 			}
-			s.Prefixes = append(s.Prefixes, canonicalPrefix(p))
+			s.Prefixes = append(s.Prefixes, p)
 		}
 	}
 	return s, nil
@@ -57,7 +59,7 @@ func (s NodePortSelector) primary() bool {
 // has reports whether some entry is about family f.
 func (s NodePortSelector) has(f corev1.IPFamily) bool {
 	return s.All || s.primary() || s.Localhost ||
-		slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool { return familyOf(p.Addr()) == f })
+		slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool { return ip.Family(p.Addr()) == f })
 }
 
 // NodePortAddresses are the addresses that serve NodePorts of one family. The
@@ -95,7 +97,7 @@ func (c Config) nodePorts(f corev1.IPFamily) NodePortAddresses {
 	}
 	for _, p := range sel.Prefixes {
 		switch {
-		case familyOf(p.Addr()) != f:
+		case ip.Family(p.Addr()) != f:
 		case p.Bits() == 0:
 			n.Any = true
 		default:
@@ -115,7 +117,7 @@ func (c Config) nodePorts(f corev1.IPFamily) NodePortAddresses {
 // appendLoopback adds the loopback addresses that an entry chooses: itself if it is within them,
 // all if it has the one that everybody calls localhost.
 func appendLoopback(list []netip.Prefix, p netip.Prefix) []netip.Prefix {
-	all := localhost(familyOf(p.Addr()))
+	all := localhost(ip.Family(p.Addr()))
 	switch {
 	case p.Bits() >= all.Bits() && all.Contains(p.Addr()):
 		return append(list, p)
@@ -160,7 +162,7 @@ func localhost(f corev1.IPFamily) netip.Prefix {
 
 // servesNodePorts reports whether NodePorts are served on a.
 func (c Config) servesNodePorts(a netip.Addr) bool {
-	n := c.nodePorts(familyOf(a))
+	n := c.nodePorts(ip.Family(a))
 	switch {
 	case slices.Contains(n.Addrs, a), containsAddr(n.Prefixes, a):
 		return true

@@ -63,6 +63,7 @@ func TestNodePortAddresses(t *testing.T) {
 		{name: "fault F07 a CIDR that contains localhost", values: "126.0.0.0/7 ::/64", node: both, v4: "127.0.0.0/8", v6: "::1/128"},
 		{name: "fault F07 and addresses of the node", values: "0.0.0.0/1 8000::/1", node: both, v4: "10.0.0.5 127.0.0.0/8", v6: "fd00::5"},
 		{name: "fault F07 a part of loopback serves as it is", values: "127.0.0.53/32 ::/0", node: both, v4: "127.0.0.53/32", v6: anyLocal},
+		{name: "leading zeros are decimal", values: "010.0.0.0/08", node: both, v4: "10.0.0.5", v6: "-", problems: "nodePortAddresses IPv6"},
 		{name: "a mapped CIDR", values: "::ffff:10.0.0.0/104 ::/0", node: both, v4: "10.0.0.5", v6: anyLocal},
 	}
 	for _, tt := range tests {

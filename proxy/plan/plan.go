@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/service"
 )
 
@@ -107,7 +108,7 @@ func (p *Plan) All() iter.Seq[*Port] {
 // are found by [Plan.LookupNodePort].
 func (p *Plan) Lookup(dst netip.AddrPort, proto corev1.Protocol) (*Port, *Frontend) {
 	p = p.orEmpty()
-	return p.owner(site{addr: canonical(dst.Addr()), port: dst.Port(), proto: proto})
+	return p.owner(site{addr: ip.Canonical(dst.Addr()), port: dst.Port(), proto: proto})
 }
 
 // LookupNodePort returns the port that owns a NodePort in one family, and the
@@ -139,5 +140,5 @@ func (p *Plan) owner(s site) (*Port, *Frontend) {
 // its unused ports reject.
 func (p *Plan) IsClusterIP(a netip.Addr) bool {
 	p = p.orEmpty()
-	return p.clusterIP.at(canonical(a)) > 0
+	return p.clusterIP.at(ip.Canonical(a)) > 0
 }

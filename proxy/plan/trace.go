@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // A Packet opens a connection: the first packet of a flow.
@@ -67,8 +68,8 @@ type Trace struct {
 // elsewhere, and in IfLocal what happens if they are the machine's.
 func (p *Plan) Trace(packet Packet) Trace {
 	p = p.orEmpty()
-	packet.Source = canonical(packet.Source)
-	packet.Destination = netip.AddrPortFrom(canonical(packet.Destination.Addr()), packet.Destination.Port())
+	packet.Source = ip.Canonical(packet.Source)
+	packet.Destination = netip.AddrPortFrom(ip.Canonical(packet.Destination.Addr()), packet.Destination.Port())
 	packet.Protocol = corev1.Protocol(strings.ToUpper(string(packet.Protocol)))
 	t := p.trace(packet)
 	if local := p.withLocal(packet).trace(packet); !t.sameAnswer(&local) {
@@ -168,7 +169,7 @@ func (p *Plan) unmatched(packet Packet) (Verdict, string) {
 // nodePort returns the owner of the NodePort that a packet may be for.
 func (p *Plan) nodePort(packet Packet) (*Port, *Frontend) {
 	dst := packet.Destination
-	return p.LookupNodePort(familyOf(dst.Addr()), dst.Port(), packet.Protocol)
+	return p.LookupNodePort(ip.Family(dst.Addr()), dst.Port(), packet.Protocol)
 }
 
 // exceptions lists the endpoints for which the flag Masquerade does not tell all.

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	netutils "k8s.io/utils/net"
 
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/internal/special"
 )
 
@@ -21,15 +21,15 @@ func (r *reader) readClusterIPs(s *Service) {
 		return
 	}
 	ips, families := spec.ClusterIPs, spec.IPFamilies
-	if len(ips) > 0 && ips[0] != spec.ClusterIP && lenientIP(ips[0]) != lenientIP(spec.ClusterIP) {
+	if len(ips) > 0 && !ip.SameAddr(ips[0], spec.ClusterIP) {
 		r.report(field.Invalid(place{"spec.clusterIPs", 0, ""}.path(), ips[0], "must be spec.clusterIP"))
 	}
 	if len(families) == 0 {
-		ip := r.parseIP(spec.ClusterIP, single)
-		if !ip.IsValid() {
+		addr := r.parseIP(spec.ClusterIP, single)
+		if !addr.IsValid() {
 			return
 		}
-		families = []corev1.IPFamily{familyOf(ip)}
+		families = []corev1.IPFamily{ip.Family(addr)}
 	}
 	// The API server makes both fields agree; a hand-written object may have the older one only.
 	older := len(ips) == 0 || len(spec.IPFamilies) == 0
@@ -69,27 +69,27 @@ func (r *reader) paired(ips []string, families []corev1.IPFamily, i int, at plac
 // readClusterIP fills in the ClusterIP of one family. The API lets it be of a range of
 // link-local addresses.
 func (r *reader) readClusterIP(s *Service, family corev1.IPFamily, text string, at place) {
-	ip := r.parseIP(text, at)
+	addr := r.parseIP(text, at)
 	reason := ""
 	switch {
-	case !ip.IsValid():
+	case !addr.IsValid():
 		return
-	case familyOf(ip) != family:
+	case ip.Family(addr) != family:
 		reason = "must be of family " + string(family)
-	case !ip.IsLinkLocalUnicast():
-		reason = special.Reason(ip)
+	case !addr.IsLinkLocalUnicast():
+		reason = special.Reason(addr)
 	}
 	if reason != "" {
 		r.report(field.Invalid(at.path(), text, reason))
 		return
 	}
-	s.Addresses(family).ClusterIP = ip
+	s.Addresses(family).ClusterIP = addr
 }
 
 func (r *reader) readExternalIPs(s *Service) {
 	for i, text := range r.externalIPs {
-		if a, ip := r.addressesFor(s, text, place{"spec.externalIPs", i, ""}); a != nil {
-			a.ExternalIPs = append(a.ExternalIPs, ip)
+		if a, addr := r.addressesFor(s, text, place{"spec.externalIPs", i, ""}); a != nil {
+			a.ExternalIPs = append(a.ExternalIPs, addr)
 		}
 	}
 }
@@ -109,8 +109,8 @@ func (r *reader) readStatus(s *Service) {
 			}
 			continue
 		}
-		if a, ip := r.addressesFor(s, in.IP, at); a != nil {
-			a.LoadBalancerIPs = append(a.LoadBalancerIPs, ip)
+		if a, addr := r.addressesFor(s, in.IP, at); a != nil {
+			a.LoadBalancerIPs = append(a.LoadBalancerIPs, addr)
 		}
 	}
 }
@@ -124,13 +124,13 @@ func (r *reader) readSourceRanges(s *Service) {
 		if text == "" {
 			continue
 		}
-		p, ok := lenientPrefix(text)
+		p, ok := ip.ParsePrefix(text)
 		if !ok {
 			invalid = true
 			r.report(field.Invalid(place{"spec.loadBalancerSourceRanges", i, ""}.path(), text, "must be an IP range in CIDR notation"))
 			continue
 		}
-		if a := s.Addresses(familyOf(p.Addr())); a.ClusterIP.IsValid() && r.loadBalancer() {
+		if a := s.Addresses(ip.Family(p.Addr())); a.ClusterIP.IsValid() && r.loadBalancer() {
 			a.SourceRanges = append(a.SourceRanges, p)
 		}
 	}
@@ -142,23 +142,23 @@ func (r *reader) readSourceRanges(s *Service) {
 // addressesFor parses text and returns the addresses of the Service in its family;
 // nil if text is no address that clients can dial or the ClusterIP, or the family is not proxied.
 func (r *reader) addressesFor(s *Service, text string, at place) (*Addresses, netip.Addr) {
-	ip := r.parseIP(text, at)
-	if !ip.IsValid() {
-		return nil, ip
+	addr := r.parseIP(text, at)
+	if !addr.IsValid() {
+		return nil, addr
 	}
-	if reason := special.Reason(ip); reason != "" {
+	if reason := special.Reason(addr); reason != "" {
 		r.report(field.Invalid(at.path(), text, reason))
-		return nil, ip
+		return nil, addr
 	}
-	a := s.Addresses(familyOf(ip))
+	a := s.Addresses(ip.Family(addr))
 	switch {
-	case a.ClusterIP == ip:
+	case a.ClusterIP == addr:
 		// The ClusterIP owns the address, with the actions of a ClusterIP.
 		r.report(field.Invalid(at.path(), text, "is the Service's own ClusterIP: source ranges and externalTrafficPolicy do not bind it"))
 	case a.ClusterIP.IsValid():
-		return a, ip
+		return a, addr
 	}
-	return nil, ip
+	return nil, addr
 }
 
 // parseIP returns text as a canonical address, invalid if it is none: then it is
@@ -167,42 +167,11 @@ func (r *reader) parseIP(text string, at place) netip.Addr {
 	if strings.TrimSpace(text) == "" {
 		return netip.Addr{}
 	}
-	ip := lenientIP(text)
-	if !ip.IsValid() {
+	addr, ok := ip.ParseAddr(text)
+	if !ok {
 		r.report(field.Invalid(at.path(), text, "must be an IP address"))
 	}
-	return ip
-}
-
-// lenientIP returns text as a canonical address, invalid if it is none. What only
-// the lenient parser of the API server reads are IPv4 octets with leading zeros; it
-// is slower.
-func lenientIP(text string) netip.Addr {
-	a, err := netip.ParseAddr(text)
-	if err != nil || a.Zone() != "" {
-		a, _ = netip.AddrFromSlice(netutils.ParseIPSloppy(text))
-	}
-	return a.Unmap()
-}
-
-// lenientPrefix returns text as a canonical prefix with host bits cleared. A range
-// inside ::ffff:0:0/96 is one of IPv4 addresses.
-func lenientPrefix(text string) (netip.Prefix, bool) {
-	p, err := netip.ParsePrefix(text)
-	if err != nil {
-		_, n, err := netutils.ParseCIDRSloppy(text)
-		if err != nil {
-			return netip.Prefix{}, false
-		}
-		addr, _ := netip.AddrFromSlice(n.IP)
-		bits, _ := n.Mask.Size()
-		p = netip.PrefixFrom(addr, bits)
-	}
-	p = p.Masked()
-	if p.Addr().Is4In6() {
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-	}
-	return p, true
+	return addr
 }
 
 // unique removes what is twice in a list. The API allows it and sets no limit to
@@ -223,11 +192,4 @@ func unique[T comparable](list []T) []T {
 		seen[v] = true
 		return again
 	})
-}
-
-func familyOf(a netip.Addr) corev1.IPFamily {
-	if a.Is4() {
-		return corev1.IPv4Protocol
-	}
-	return corev1.IPv6Protocol
 }

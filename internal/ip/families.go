@@ -1,5 +1,4 @@
-// Package ipfamily has what data planes share about IP families.
-package ipfamily
+package ip
 
 import (
 	"errors"
@@ -8,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Check returns what is wrong with an option Families: nil lets the data plane choose,
-// a list names those it must serve.
-func Check(list []corev1.IPFamily) error {
+// CheckFamilies returns what is wrong with an option Families: nil lets the data plane choose, a list names those
+// it must serve.
+func CheckFamilies(list []corev1.IPFamily) error {
 	if list != nil && len(list) == 0 {
 		return errors.New("option Families: empty")
 	}
