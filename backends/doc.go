@@ -1,13 +1,87 @@
 // Package backends has the interface between a plan and a data plane, and says how to
 // write an implementation. Its folders hold those of this module.
 //
-// # How to write a backend
+// # What a backend is given
 //
 // A [Backend] turns rows into rules: [plan.Port] has the frontends of a Service
-// port, per frontend one action for each origin of a packet, and the two pools of endpoints
-// that actions name. Which endpoints a node uses, who is rejected, dropped or masqueraded
+// port, for each frontend one action per origin of a packet, and the two pools of endpoints
+// that actions name. Which endpoints a node uses, what is rejected, dropped or masqueraded
 // is decided there already. A backend that looks at traffic policies, conditions or hints
 // does something twice.
+//
+// # How to write a backend
+//
+// Write a dialect for package [github.com/vipkit/vipkit/backends/engine], which has everything that backends have in common: taking over what an
+// earlier process left, objects that several ports share, addresses that move between Services, ports that
+// the data plane refuses, errors and statistics. The folder examples/custombackend is such a backend, in 80 lines. Step by step:
+//
+// First choose the objects of your data plane: an ID says which object it is, and a value what is in it. Here both are
+// structs: a Match is the address, protocol and port of packets, a Flow what happens to them.
+//
+//	type (
+//		object = engine.Object[Match, Flow]
+//		edit   = engine.Edit[Match, Flow]
+//	)
+//
+//	type Backend struct {
+//		*engine.Engine[Match, Flow]
+//	}
+//
+//	func NewBackend(s *Switch) *Backend {
+//		return &Backend{engine.New(dialect{s}, engine.Options{Name: "custombackend"})}
+//	}
+//
+//	type dialect struct{ s *Switch }
+//
+// Compile returns the objects of one Service port, and for a nil port those that belong to no port, such as
+// the addresses of the node. The ID of a frontend has one owner, which the plan chose. An object that several ports may want,
+// like the one that refuses the unused ports of a ClusterIP, is Shared: it goes when the last of them goes.
+//
+//	func (dialect) Compile(p *plan.Plan, port *plan.Port, _ []object) ([]object, error) {
+//		if port == nil {
+//			return []object{{Value: Flow{Node: p}}}, nil
+//		}
+//		var out []object
+//		for _, fe := range port.Frontends {
+//			out = append(out, object{ID: Match{fe.Addr, port.Family, port.Protocol, fe.Port}, Value: Flow{Port: port, Frontend: fe}})
+//			if fe.Kind == plan.ClusterIP {
+//				out = append(out, object{ID: Match{Addr: fe.Addr, Family: port.Family}, Shared: true})
+//			}
+//		}
+//		return out, nil
+//	}
+//
+// Equal saves writes. The engine compiles the old version of a port again rather than remember it, so Compile must depend on its arguments
+// only.
+//
+//	func (dialect) Equal(a, b Flow) bool { return a.Port == b.Port }
+//
+// List yields all that is there under your name, and is called only when that is unknown. What cannot be read is an error, never an
+// empty list.
+//
+//	func (d dialect) List(context.Context) (iter.Seq2[Match, Flow], error) { return d.s.Flows(), nil }
+//
+// Write makes edits, in the order in which no packet meets half of a Service: additions before removals, pools before the
+// frontends that name them. If a part is impossible, its error wraps [engine.ErrRefused], and the engine finds out which port it
+// was and goes on with the others. A data plane without transactions has done a part by then, and wraps [engine.ErrHalfway] too.
+//
+//	func (d dialect) Write(_ context.Context, edits []edit) error {
+//		for _, x := range edits {
+//			if x.New == nil {
+//				continue
+//			}
+//			if err := d.s.Put(x.ID, *x.New); err != nil {
+//				return fmt.Errorf("put %v: %w, %w: %w", x.ID, engine.ErrRefused, engine.ErrHalfway, err)
+//			}
+//		}
+//		... and the same for removals
+//	}
+//
+// Last, let the conformance suite judge it: see below.
+//
+// # Without the engine
+//
+// A backend that has an engine of its own keeps this contract.
 //
 // What Sync is given is a [plan.Delta]:
 //
@@ -103,6 +177,5 @@
 // Then show that the tests can fail: break the backend on purpose, for example swap reject and drop or leave out the masquerading,
 // and see a scenario fail. hack/mutate does so for backends/nftables.
 //
-// The folder examples/custombackend is a backend of about 70 lines with all of this; package
-// backends/fake one with more: it fails as it is told to.
+// Package backends/fake is a backend for the tests of your own program: it fails as it is told to.
 package backends

@@ -10,6 +10,11 @@ import (
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
+type (
+	object = engine.Object[Match, Flow]
+	edit   = engine.Edit[Match, Flow]
+)
+
 // A Backend keeps the flows of a Switch equal to a plan. The engine has all that backends have in common, so
 // what is left is how a Service port looks in the Switch, how to list it, and how to write it.
 type Backend struct {
@@ -28,15 +33,15 @@ type dialect struct{ s *Switch }
 
 // Compile returns the flows of a Service port. There is no policy here: the plan says for every
 // origin of a packet what happens to it.
-func (dialect) Compile(p *plan.Plan, port *plan.Port, _ []engine.Object[Match, Flow]) ([]engine.Object[Match, Flow], error) {
+func (dialect) Compile(p *plan.Plan, port *plan.Port, _ []object) ([]object, error) {
 	if port == nil { // what belongs to no port: the node
-		return []engine.Object[Match, Flow]{{Value: Flow{Node: p}}}, nil
+		return []object{{Value: Flow{Node: p}}}, nil
 	}
-	var out []engine.Object[Match, Flow]
+	var out []object
 	for _, fe := range port.Frontends {
-		out = append(out, engine.Object[Match, Flow]{ID: Match{fe.Addr, port.Family, port.Protocol, fe.Port}, Value: Flow{Port: port, Frontend: fe}})
+		out = append(out, object{ID: Match{fe.Addr, port.Family, port.Protocol, fe.Port}, Value: Flow{Port: port, Frontend: fe}})
 		if fe.Kind == plan.ClusterIP { // its other ports refuse, whichever port of the Service comes or goes
-			out = append(out, engine.Object[Match, Flow]{ID: Match{Addr: fe.Addr, Family: port.Family}, Shared: true})
+			out = append(out, object{ID: Match{Addr: fe.Addr, Family: port.Family}, Shared: true})
 		}
 	}
 	return out, nil
@@ -52,7 +57,7 @@ func (d dialect) List(context.Context) (iter.Seq2[Match, Flow], error) { return 
 
 // Write adds first and removes then. A flow with its endpoints is one write: nobody meets half of it. The Switch
 // has no transactions, so a flow that it refuses leaves those before it; the engine reverses these and finds out whose it was.
-func (d dialect) Write(_ context.Context, edits []engine.Edit[Match, Flow]) error {
+func (d dialect) Write(_ context.Context, edits []edit) error {
 	for _, x := range edits {
 		if x.New == nil {
 			continue
