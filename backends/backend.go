@@ -61,6 +61,12 @@ const (
 	MostChangedText = 256 // bytes of each
 )
 
+// A Reporter says what it did. All backends of this module do.
+type Reporter interface {
+	// LastStats returns the Stats of the last Sync or Cleanup. proxy.Proxy puts those of a Sync into the Result of its round.
+	LastStats() Stats
+}
+
 // A Warner knows what on the node may break Services without an error.
 type Warner interface {
 	// Warnings returns one sentence for each setting of the node, leftover of another program, or part of the

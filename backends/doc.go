@@ -115,15 +115,21 @@
 //
 // # Optional abilities
 //
-// They are found by type assertion. A [Prober] says before the first Sync what the machine
-// lacks, best as one [UnsupportedError] for each thing. A [Checker] compares the data plane cheaply with what
-// it wrote; a backend that is told by its data plane can instead
-// have its user call proxy.Proxy.Trigger.
+// They are found by type assertion.
+//
+//   - A [Prober] says before the first Sync what the machine lacks, best as one [UnsupportedError] for each thing.
+//   - A [Checker] compares the data plane cheaply with what it wrote. A backend that its data plane notifies
+//     can instead have its user call proxy.Proxy.Trigger.
+//   - A [Sweeper] removes endpoints when their connections have ended.
+//   - A [Reporter] gives the numbers of each Sync, as [Stats].
+//   - A [Preparer] sets what it needs of the node, and a [Warner] says what is not as it should be.
+//
+// proxy.Proxy uses the first four. Preparer and Warner are for the program around it: examples/agent shows how.
 //
 // # Checklist
 //
-//  1. Own your objects by name: a table, a chain prefix, a dummy interface. Options choose
-//     the name. Touch nothing else, not even to read it if the data plane can avoid it.
+//  1. Own your objects by name: a table, a chain prefix, a dummy interface. The option
+//     Name chooses the name. Touch nothing else, not even to read it if the data plane can avoid it.
 //  2. Both families and all protocols go through one Backend; commit them together if the
 //     data plane can.
 //  3. No client meets a half-written Service: pools before the frontends that name them, frontends

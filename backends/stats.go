@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Stats describe one Sync or Cleanup of a Backend. The backends of this module return them from a method LastStats, and
-// give them to their option OnSync. A field that does not apply to a data plane is 0.
+// Stats describe one Sync or Cleanup of a Backend that is a [Reporter]. The backends of this module give them to
+// their option OnSync too. A field that does not apply to a data plane is 0.
 type Stats struct {
 	// Full says that the data plane was read and compared as a whole.
 	Full bool

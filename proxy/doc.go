@@ -39,6 +39,8 @@
 //   - [backends.Checker] finds a difference, or somebody calls Trigger: a full one
 //   - Step: now
 //
+// Between rounds the Proxy calls Check and Sweep of a Backend that has them.
+//
 // What is not here: sources (informers), metrics, and the choice of a backend. The
 // [Observer] has what metrics need.
 package proxy

@@ -25,6 +25,12 @@ func (p *Proxy) logCheck(changed []string, err error) {
 	}
 }
 
+func (p *Proxy) logSweep(left int, err error) {
+	if err != nil {
+		p.debug("sweep failed", "left", left, "error", err)
+	}
+}
+
 func (p *Proxy) logRound(r Round) {
 	if p.opts.Logger == nil {
 		return

@@ -29,7 +29,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		now := time.Now()
 		switch d := p.due(now); {
-		case d.round || d.check:
+		case d.round || d.check || d.sweep:
 			p.work(ctx)
 		default:
 			p.sleep(ctx, d.at, now)
@@ -110,8 +110,8 @@ func (p *Proxy) probe(ctx context.Context) error {
 
 // A dueWork is what the schedule asks for.
 type dueWork struct {
-	round, check bool
-	at           time.Time // when to look again if neither; zero: when poked
+	round, check, sweep bool
+	at                  time.Time // when to look again if none; zero: when poked
 }
 
 func (p *Proxy) due(now time.Time) dueWork {
@@ -123,6 +123,7 @@ func (p *Proxy) due(now time.Time) dueWork {
 	return dueWork{
 		round: p.schedule.roundDue(now),
 		check: p.schedule.checkDue(now),
+		sweep: p.schedule.sweepDue(now),
 		at:    p.schedule.next(now),
 	}
 }
@@ -152,6 +153,9 @@ func (p *Proxy) work(ctx context.Context) {
 	if d.check {
 		p.check(ctx) // first, as rounds may be due all the time
 	}
+	if d.sweep {
+		p.sweep(ctx)
+	}
 	if d.round {
 		// The error has gone to the Observer, and the schedule knows of it.
 		_ = p.round(ctx, false)
@@ -179,4 +183,27 @@ func (p *Proxy) check(ctx context.Context) {
 		p.schedule.reset = ReasonCheck
 		p.request()
 	}
+}
+
+// sweep lets the Backend remove what has drained. It needs the turn.
+func (p *Proxy) sweep(ctx context.Context) {
+	sweeper, isSweeper := p.opts.Backend.(backends.Sweeper)
+	if !isSweeper {
+		return
+	}
+	left, err := sweeper.Sweep(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.schedule.swept(time.Now())
+	if err != nil {
+		p.schedule.reset = ReasonRetry
+		p.request()
+	}
+	if err != nil && ctx.Err() != nil {
+		return // it was cut short, and the next round knows
+	}
+	if f := p.opts.Observer.Swept; f != nil {
+		p.events.push(func() { f(left, err) })
+	}
+	p.logSweep(left, err)
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -32,6 +33,10 @@ type Observer struct {
 	// round repairs, and what could not be compared.
 	Checked func(changed []string, err error)
 
+	// Swept is called with what [backends.Sweeper] returned: how many endpoints still drain. After an error the
+	// next round is full.
+	Swept func(left int, err error)
+
 	// GateOpened is called when a gate opens for the first time.
 	GateOpened func(name string)
 
@@ -51,7 +56,7 @@ type Reason string
 const (
 	ReasonStep     Reason = "step"     // Step was called with nothing to do
 	ReasonChange   Reason = "change"   // something came in
-	ReasonRetry    Reason = "retry"    // an earlier round failed
+	ReasonRetry    Reason = "retry"    // an earlier round, or a Sweep, failed
 	ReasonPeriodic Reason = "periodic" // the full interval is over
 	ReasonCheck    Reason = "check"    // the Backend's Check found a difference
 	ReasonTrigger  Reason = "trigger"  // Trigger was called
@@ -85,6 +90,7 @@ type Result struct {
 	Changes  int    // ports in its Delta
 	Failed   int    // ports that a PartialError named
 	Duration time.Duration
+	Stats    backends.Stats // of a [backends.Reporter]
 	Err      error
 }
 

@@ -26,6 +26,7 @@ const (
 	DefaultMaxBackoff    = time.Minute
 	DefaultFullInterval  = time.Hour // kube-proxy's
 	DefaultCheckInterval = 30 * time.Second
+	DefaultSweepInterval = time.Minute
 )
 
 // Options configure a [Proxy]. Only Backend is required.
@@ -68,9 +69,13 @@ type Options struct {
 	// means DefaultFullInterval; a negative value, never.
 	FullInterval time.Duration
 
-	// CheckInterval is how often a Backend that is a [backends.Checker] is asked.
+	// CheckInterval is how often Run calls the Check of a Backend that is a [backends.Checker].
 	// Zero means DefaultCheckInterval; a negative value, never.
 	CheckInterval time.Duration
+
+	// SweepInterval is how often Run calls the Sweep of a Backend that is a [backends.Sweeper].
+	// Zero means DefaultSweepInterval; a negative value, never.
+	SweepInterval time.Duration
 
 	// Observer is told what happens.
 	Observer Observer
@@ -127,6 +132,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CheckInterval == 0 {
 		o.CheckInterval = DefaultCheckInterval
+	}
+	if o.SweepInterval == 0 {
+		o.SweepInterval = DefaultSweepInterval
 	}
 	return o
 }

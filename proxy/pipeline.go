@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -92,6 +93,9 @@ func (s *stage) run(ctx context.Context, target *plan.Plan) (res *Result, acknow
 	start := time.Now()
 	err := s.syncer.Sync(ctx, d)
 	res.Duration = time.Since(start)
+	if r, ok := s.syncer.(backends.Reporter); ok {
+		res.Stats = r.LastStats()
+	}
 	acknowledged = s.cursor.Done(d, err)
 	s.tried = nil
 	if !acknowledged {

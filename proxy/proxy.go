@@ -84,6 +84,9 @@ func New(opts Options) (*Proxy, error) {
 	if _, ok := opts.Backend.(backends.Checker); ok {
 		p.schedule.checkInterval = opts.CheckInterval
 	}
+	if _, ok := opts.Backend.(backends.Sweeper); ok {
+		p.schedule.sweepInterval = opts.SweepInterval
+	}
 	for _, name := range p.known {
 		p.closed[name] = true
 	}

@@ -2,28 +2,30 @@ package proxy
 
 import "time"
 
-// A schedule decides when the next round or check is due. It holds no lock and
+// A schedule decides when the next round, check or sweep is due. It holds no lock and
 // reads no clock.
 type schedule struct {
 	minInterval, minBackoff, maxBackoff, fullInterval time.Duration
 
-	checkInterval time.Duration // not above 0 if there is nothing to check
+	checkInterval, sweepInterval time.Duration // not above 0 if the Backend has nothing to check or sweep
 
 	requested bool   // something waits for a round
 	reset     Reason // why the next round must be full, "" if it need not be
 	started   bool   // there was a round
 
-	ended   time.Time // when the last round ended
-	backoff time.Duration
-	retryAt time.Time // zero unless the last round failed
-	portsAt time.Time // when a port that failed is tried again, zero if none did
-	fullAt  time.Time // when the next periodic full round is due, zero if never
-	checkAt time.Time // zero before the first round
+	ended            time.Time // when the last round ended
+	backoff          time.Duration
+	retryAt          time.Time // zero unless the last round failed
+	portsAt          time.Time // when a port that failed is tried again, zero if none did
+	fullAt           time.Time // when the next periodic full round is due, zero if never
+	checkAt, sweepAt time.Time // zero before the first round
 }
 
-// next returns when the next round or check is due, the zero time if never; a
+// next returns when the next round, check or sweep is due, the zero time if never; a
 // time that is not after now means at once.
-func (s *schedule) next(now time.Time) time.Time { return earliest(s.round(now), s.checkAt) }
+func (s *schedule) next(now time.Time) time.Time {
+	return earliest(s.round(now), earliest(s.checkAt, s.sweepAt))
+}
 
 // round returns when the next round is due, the zero time if never.
 func (s *schedule) round(now time.Time) time.Time {
@@ -37,13 +39,17 @@ func (s *schedule) round(now time.Time) time.Time {
 	return latest(at, s.ended.Add(s.minInterval))
 }
 
-// roundDue and checkDue tell what to do at a time that next returned.
+// roundDue, checkDue and sweepDue say what to do at a time that next returned.
 func (s *schedule) roundDue(now time.Time) bool { return due(s.round(now), now) }
 
 func (s *schedule) checkDue(now time.Time) bool { return due(s.checkAt, now) }
 
-// checked takes down that the Backend was asked.
+func (s *schedule) sweepDue(now time.Time) bool { return due(s.sweepAt, now) }
+
+// checked and swept record when the Backend was asked.
 func (s *schedule) checked(now time.Time) { s.checkAt = now.Add(s.checkInterval) }
+
+func (s *schedule) swept(now time.Time) { s.sweepAt = now.Add(s.sweepInterval) }
 
 // restart makes a retry that waits due at once: the round may have failed because
 // the loop was stopped.
@@ -85,7 +91,10 @@ type outcome struct {
 func (s *schedule) end(now time.Time, o outcome) {
 	s.ended, s.portsAt = now, o.portsAt
 	if s.checkInterval > 0 && s.checkAt.IsZero() {
-		s.checkAt = now.Add(s.checkInterval)
+		s.checked(now)
+	}
+	if s.sweepInterval > 0 && s.sweepAt.IsZero() {
+		s.swept(now)
 	}
 	if o.full && s.fullInterval > 0 {
 		s.fullAt = now.Add(s.fullInterval)

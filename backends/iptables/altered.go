@@ -42,7 +42,7 @@ func (b *Backend) lookAgain(ctx context.Context, f *familyState, suspects [numTa
 		if err != nil {
 			return err
 		}
-		for name, print := range parseSaved(text, b.opts.Prefix).chains {
+		for name, print := range parseSaved(text, b.opts.Name).chains {
 			f.blind = f.blind || names[name] && isAltered(print)
 		}
 	}

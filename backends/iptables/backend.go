@@ -26,7 +26,7 @@ type Backend struct {
 	nft        bool           // the programs write nftables
 	base       *plan.Plan     // what the tables hold, nil if that is not known
 	generation uint32         // of nftables when the tables were as they should be, 0 if unknown
-	last       Stats
+	last       backends.Stats
 }
 
 // A familyState is what is remembered of one family.
@@ -70,7 +70,7 @@ func New(opts Options) (*Backend, error) {
 }
 
 // LastStats returns what the last Sync or Cleanup did.
-func (b *Backend) LastStats() Stats { return b.last }
+func (b *Backend) LastStats() backends.Stats { return b.last }
 
 // Sync makes the chains equal d.New, one family after the other. What a program restores
 // is committed table by table: chains of table filter that come to deny, then table
@@ -86,7 +86,7 @@ func (b *Backend) LastStats() Stats { return b.last }
 // error some tables may be as they were, and the next Sync reads them.
 func (b *Backend) Sync(ctx context.Context, d *plan.Delta) error {
 	start := time.Now()
-	b.last = Stats{}
+	b.last = backends.Stats{}
 	err := b.sync(ctx, d)
 	if err != nil && b.last.Failed == 0 {
 		b.base = nil
@@ -97,16 +97,12 @@ func (b *Backend) Sync(ctx context.Context, d *plan.Delta) error {
 }
 
 func (b *Backend) report(ctx context.Context, err error) {
-	s := b.last
-	if b.opts.Observer != nil {
-		b.opts.Observer(s)
+	if b.opts.OnSync != nil {
+		b.opts.OnSync(b.last)
 	}
-	if b.opts.Logger == nil {
-		return
+	if b.opts.Logger != nil {
+		b.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "iptables sync", slog.Any("", b.last), slog.Any("error", err))
 	}
-	b.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "iptables sync", slog.Bool("full", s.Full), slog.Int("changes", s.Changes),
-		slog.Int("statements", s.Statements), slog.Int("transactions", s.Transactions), slog.Int("failed", s.Failed),
-		slog.Duration("duration", s.Duration), slog.Any("error", err))
 }
 
 func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
@@ -200,7 +196,7 @@ func (b *Backend) syncFamily(ctx context.Context, f *familyState, d *plan.Delta,
 		r = f.model.change(changes)
 	}
 	suspects := f.altered()
-	s := newScript(b.opts.Prefix, r, &f.have, b.last.Full)
+	s := newScript(b.opts.Name, r, &f.have, b.last.Full)
 	if err := b.restore(ctx, f, s); err != nil {
 		return err
 	}
@@ -217,7 +213,7 @@ func (b *Backend) read(ctx context.Context, f *familyState) error {
 		if err != nil {
 			return err
 		}
-		f.have[t] = f.parse(text, b.opts.Prefix)
+		f.have[t] = f.parse(text, b.opts.Name)
 	}
 	return nil
 }
@@ -250,7 +246,7 @@ func (b *Backend) restore(ctx context.Context, f *familyState, s script) error {
 	if before != 0 && before == b.readGeneration() {
 		return errNothingWritten
 	}
-	b.last.Statements += lines
-	b.last.Transactions += commits
+	b.last.Written += lines
+	b.last.Commits += commits
 	return nil
 }

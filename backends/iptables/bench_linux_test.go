@@ -50,7 +50,7 @@ func BenchmarkOneEndpoint(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			stats := s.sync(backend, with(versions[turn%2]))
-			b.ReportMetric(float64(stats.Statements), "lines/op")
+			b.ReportMetric(float64(stats.Written), "lines/op")
 			turn++
 		}
 	})
@@ -64,7 +64,7 @@ func BenchmarkRestart(b *testing.B) {
 		s.sync(backend, many(services, 10))
 		b.ReportAllocs()
 		for b.Loop() {
-			if stats := s.restart(again(b, backend)); stats.Statements > 0 {
+			if stats := s.restart(again(b, backend)); stats.Written > 0 {
 				b.Fatal(stats)
 			}
 		}

@@ -37,7 +37,7 @@ func (b *Backend) Check(ctx context.Context) (changed []string, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("iptables: check %s: %w", f.ip, err)
 			}
-			if d := f.have[t].difference(f.parse(text, b.opts.Prefix), b.opts.Prefix); d != "" {
+			if d := f.have[t].difference(f.parse(text, b.opts.Name), b.opts.Name); d != "" {
 				return []string{fmt.Sprintf("%s table %s: %s", f.ip, t, d)}, nil
 			}
 		}
@@ -91,7 +91,7 @@ func (b *Backend) readGeneration() uint32 {
 func (b *Backend) noteGeneration(before uint32) {
 	now := b.readGeneration()
 	known := before != 0 && before == b.generation || b.last.Full
-	if known && now == before+uint32(b.last.Transactions) {
+	if known && now == before+uint32(b.last.Commits) {
 		b.generation = now
 	} else {
 		b.generation = 0

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/internal/bounded"
 )
 
@@ -18,7 +19,7 @@ import (
 // ours to delete; the error tells the rule.
 func (b *Backend) Cleanup(ctx context.Context) error {
 	b.base, b.families, b.generation = nil, nil, 0
-	b.last = Stats{}
+	b.last = backends.Stats{}
 	var errs []error
 	for _, r := range b.cleaners(ctx) {
 		for _, f := range families() {
@@ -78,18 +79,18 @@ func (b *Backend) cleanTable(ctx context.Context, r cleaner, f *family, t table)
 	if err != nil {
 		return err
 	}
-	have := parseSaved(text, b.opts.Prefix)
+	have := parseSaved(text, b.opts.Name)
 	if _, ours := have.chains[chainLocalnet]; ours {
 		if err := b.closeLoopback(); err != nil {
 			return err // the guard stays
 		}
 	}
-	s := section{table: t, prefix: b.opts.Prefix}
+	s := section{table: t, prefix: b.opts.Name}
 	edit := make(chainEdit)
 	for name := range have.chains {
 		edit[name] = nil
 	}
-	foreign := pinnedChains(have, b.opts.Prefix, t)
+	foreign := pinnedChains(have, b.opts.Name, t)
 	s.plan(edit, have)
 	for _, base := range slices.Sorted(maps.Keys(have.jumps)) {
 		s.unjump(base, have)
@@ -100,8 +101,8 @@ func (b *Backend) cleanTable(ctx context.Context, r cleaner, f *family, t table)
 	if err := r.restore(ctx, f, script{&s}.text(), false); err != nil {
 		return err
 	}
-	b.last.Statements += s.lines()
-	b.last.Transactions++
+	b.last.Written += s.lines()
+	b.last.Commits++
 	return foreign
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -225,7 +226,7 @@ func (s *story) try(b *Backend, in plan.Input) error {
 }
 
 // sync brings a change to a backend, which must succeed.
-func (s *story) sync(b *Backend, in plan.Input) Stats {
+func (s *story) sync(b *Backend, in plan.Input) backends.Stats {
 	s.tb.Helper()
 	if err := s.try(b, in); err != nil {
 		s.tb.Fatal(err)
@@ -234,7 +235,7 @@ func (s *story) sync(b *Backend, in plan.Input) Stats {
 }
 
 // restart brings everything to a backend that has just started.
-func (s *story) restart(b *Backend) Stats {
+func (s *story) restart(b *Backend) backends.Stats {
 	s.tb.Helper()
 	s.cursor = plan.Cursor{}
 	return s.sync(b, plan.Input{})

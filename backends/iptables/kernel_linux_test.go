@@ -113,8 +113,8 @@ func TestKernelKeepsWhatWasRestored(t *testing.T) {
 		if v == NFT && b.generation == 0 {
 			t.Error("the commits of a Sync are not those that the kernel counted")
 		}
-		if stats := s.restart(again(t, b)); stats.Statements != 0 {
-			t.Errorf("a restart without a change restores %d lines", stats.Statements)
+		if stats := s.restart(again(t, b)); stats.Written != 0 {
+			t.Errorf("a restart without a change restores %d lines", stats.Written)
 		}
 		s.sync(b, many(300, 2))
 		s.restart(again(t, b))
@@ -222,8 +222,8 @@ func TestKernelPrintsPortsAsWeDo(t *testing.T) {
 		}
 		s := newStory(t, node())
 		s.sync(b, with(app{name: "a", vip: vips, eps: localEPs, changes: []func(*service.Service){ports}}, app{name: "b", vip: "10.96.0.51", eps: eps.String()}))
-		if stats := s.restart(again(t, b)); stats.Statements > 0 {
-			t.Errorf("fault F08 a restart without a change restores %d lines", stats.Statements)
+		if stats := s.restart(again(t, b)); stats.Written > 0 {
+			t.Errorf("fault F08 a restart without a change restores %d lines", stats.Written)
 		}
 	})
 }

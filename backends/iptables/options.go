@@ -10,12 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/backends/internal/process"
 	"github.com/vipkit/vipkit/internal/ip"
 )
 
 const (
-	defaultPrefix         = "VIPKIT"
+	defaultName           = "VIPKIT"
 	defaultMasqueradeMark = 0x4000
 	defaultLockWait       = 5 * time.Second
 )
@@ -32,11 +33,11 @@ const (
 
 // Options configure a [Backend]. The zero value is ready to use.
 type Options struct {
-	// Prefix begins the names of all chains that the Backend owns, before a "-". It
+	// Name begins the names of all chains that the Backend owns, before a "-". It
 	// creates, changes and deletes such chains only, and its own jumps to them from
 	// built-in chains. One to nine capital letters and digits, a letter first, not
 	// "KUBE", which is kube-proxy's. The default is "VIPKIT".
-	Prefix string
+	Name string
 
 	// Variant chooses the programs. The default is what the system calls iptables.
 	Variant Variant
@@ -74,25 +75,15 @@ type Options struct {
 	// logged.
 	Logger *slog.Logger
 
-	// Observer is called at the end of every Sync and Cleanup by the goroutine that
+	// OnSync is called at the end of every Sync and Cleanup by the goroutine that
 	// called it, if not nil.
-	Observer func(Stats)
-}
-
-// Stats tell what one Sync did.
-type Stats struct {
-	Full         bool          // the kernel's chains were read and compared
-	Changes      int           // Service ports that the Sync was about
-	Statements   int           // lines that were restored: chains, rules, jumps
-	Transactions int           // tables that were committed
-	Failed       int           // Service ports that could not be written
-	Duration     time.Duration // of the whole call
+	OnSync func(backends.Stats)
 }
 
 // withDefaults returns o with every field set, or what is wrong with it.
 func (o Options) withDefaults() (Options, error) {
-	if o.Prefix == "" {
-		o.Prefix = defaultPrefix
+	if o.Name == "" {
+		o.Name = defaultName
 	}
 	if o.MasqueradeMark == 0 {
 		o.MasqueradeMark = defaultMasqueradeMark
@@ -108,8 +99,8 @@ func (o Options) withDefaults() (Options, error) {
 
 func (o Options) checkNames() error {
 	switch {
-	case !regexp.MustCompile(`^[A-Z][A-Z0-9]{0,8}$`).MatchString(o.Prefix) || o.Prefix == "KUBE":
-		return fmt.Errorf("iptables: option Prefix %q: not a usable name", o.Prefix)
+	case !regexp.MustCompile(`^[A-Z][A-Z0-9]{0,8}$`).MatchString(o.Name) || o.Name == "KUBE":
+		return fmt.Errorf("iptables: option Name %q: not a usable name", o.Name)
 	case o.Variant != SystemVariant && o.Variant != NFT && o.Variant != Legacy:
 		return fmt.Errorf("iptables: option Variant %q: not nft or legacy", o.Variant)
 	case bits.OnesCount32(o.MasqueradeMark) != 1:

@@ -16,11 +16,11 @@ func TestOptions(t *testing.T) {
 	}{
 		{"zero value", Options{}, ""},
 		{"all set", Options{
-			Prefix: "NODE9", Variant: Legacy, MasqueradeMark: 1 << 31, Families: []corev1.IPFamily{corev1.IPv6Protocol}, LockWait: time.Minute,
+			Name: "NODE9", Variant: Legacy, MasqueradeMark: 1 << 31, Families: []corev1.IPFamily{corev1.IPv6Protocol}, LockWait: time.Minute,
 		}, ""},
-		{"prefix of kube-proxy", Options{Prefix: "KUBE"}, `Prefix "KUBE"`},
-		{"lower case", Options{Prefix: "vipkit"}, `Prefix "vipkit"`},
-		{"long prefix", Options{Prefix: "ABCDEFGHIJ"}, "Prefix"},
+		{"prefix of kube-proxy", Options{Name: "KUBE"}, `Name "KUBE"`},
+		{"lower case", Options{Name: "vipkit"}, `Name "vipkit"`},
+		{"long prefix", Options{Name: "ABCDEFGHIJ"}, "Name"},
 		{"unknown variant", Options{Variant: "ebtables"}, `Variant "ebtables"`},
 		{"two bits", Options{MasqueradeMark: 0x6000}, "MasqueradeMark 0x6000"},
 		{"short wait", Options{LockWait: time.Millisecond}, "LockWait 1ms"},

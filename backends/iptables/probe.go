@@ -139,7 +139,7 @@ func (b *Backend) try(ctx context.Context, f *family, features ...feature) error
 				c.rules = append(c.rules, ft.rules...)
 			}
 		}
-		s := section{table: t, prefix: b.opts.Prefix, fill: []*chain{&c}}
+		s := section{table: t, prefix: b.opts.Name, fill: []*chain{&c}}
 		s.write(&text)
 	}
 	return b.runner.restore(ctx, f, text.String(), true)

@@ -27,7 +27,7 @@ func Render(p *plan.Plan, opts Options) (string, error) {
 		l := newLayout(f, opts, p)
 		l.guard = l.servesLoopback()
 		_, r := build(l, all(p))
-		s := newScript(opts.Prefix, r, &[numTables]*state{newState(), newState()}, true)
+		s := newScript(opts.Name, r, &[numTables]*state{newState(), newState()}, true)
 		fmt.Fprintf(&b, "# %s-restore --noflush\n%s", f.command, s.text())
 	}
 	return b.String(), nil

@@ -41,7 +41,7 @@ func TestRenderFamilies(t *testing.T) {
 	if strings.Contains(text, "# iptables-restore") || !strings.HasPrefix(text, "# ip6tables-restore --noflush\n") {
 		t.Errorf("rules for IPv6 only begin with %.40q", text)
 	}
-	if _, err := Render(plan.New(node()), Options{Prefix: "-"}); err == nil {
+	if _, err := Render(plan.New(node()), Options{Name: "-"}); err == nil {
 		t.Error("Render accepts options that New does not")
 	}
 }

@@ -153,8 +153,8 @@ func TestRulesPrintedInAnotherWay(t *testing.T) {
 		if changed, err := b.Check(t.Context()); len(changed) > 0 || err == nil {
 			t.Errorf("Check = %q, %v, want no change and that only numbers were compared", changed, err)
 		}
-		if stats := s.restart(b); stats.Statements > 0 {
-			t.Errorf("a full Sync restores %d lines that are right", stats.Statements)
+		if stats := s.restart(b); stats.Written > 0 {
+			t.Errorf("a full Sync restores %d lines that are right", stats.Written)
 		}
 	}
 	natTable := k.tables["iptables nat"]
@@ -299,7 +299,7 @@ func TestLocalhostNodePorts(t *testing.T) {
 	t.Run("F21 not set where loopback does not serve", func(t *testing.T) {
 		k := newFakeKernel()
 		newStory(t, node()).sync(k.backend(t, on), with(nodePort))
-		newStory(t, cfg).sync(k.backend(t, Options{Prefix: "OTHER"}), with(nodePort))
+		newStory(t, cfg).sync(k.backend(t, Options{Name: "OTHER"}), with(nodePort))
 		if k.sysctls[routeLocalnet] != "0" {
 			t.Error("route_localnet was set")
 		}

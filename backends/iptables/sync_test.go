@@ -187,7 +187,7 @@ func TestLinesDoNotGrowWithServices(t *testing.T) {
 		s.sync(b, many(n, 10))
 		one := with(app{name: "svc77", vip: manyVIP(77).String(), eps: "10.200.2.1:8080@n2 10.200.2.2:8080@n2"})
 		next := with(app{name: "new", vip: "10.96.200.1", eps: localEPs})
-		counts[n] = [2]int{s.sync(b, one).Statements, s.sync(b, next).Statements}
+		counts[n] = [2]int{s.sync(b, one).Written, s.sync(b, next).Written}
 	}
 	for _, n := range sizes {
 		if c := counts[n]; c[0] != 4 || c[1] > 40 {
@@ -200,7 +200,7 @@ func TestRestartWritesOnlyDifferences(t *testing.T) {
 	k := newFakeKernel()
 	s := newStory(t, node())
 	s.sync(k.backend(t, Options{}), many(50, 3))
-	if stats := s.restart(k.backend(t, Options{})); !stats.Full || stats.Statements != 0 {
+	if stats := s.restart(k.backend(t, Options{})); !stats.Full || stats.Written != 0 {
 		t.Errorf("nothing changed: %+v, want no statements", stats)
 	}
 	foreign := k.tables["iptables nat"]
@@ -209,8 +209,8 @@ func TestRestartWritesOnlyDifferences(t *testing.T) {
 	foreign[name] = foreign[name][:2]
 	stats := s.restart(k.backend(t, Options{}))
 	equal(t, k.all(), s.fresh())
-	if stats.Statements != 7 {
-		t.Errorf("one chain too many (2 lines), one with two rules too few (5): %d statements", stats.Statements)
+	if stats.Written != 7 {
+		t.Errorf("one chain too many (2 lines), one with two rules too few (5): %d statements", stats.Written)
 	}
 }
 

@@ -294,7 +294,8 @@ func (r *round) unbindStale(rec *record) error {
 		if err := r.links.unbind(a); err != nil {
 			return err
 		}
-		r.last.Addresses++
+		r.last.Written++
+		r.last.Commits++
 	}
 	return nil
 }

@@ -18,9 +18,12 @@ import (
 )
 
 var (
-	_ backends.Backend = (*Backend)(nil)
-	_ backends.Checker = (*Backend)(nil)
-	_ backends.Prober  = (*Backend)(nil)
+	_ backends.Backend  = (*Backend)(nil)
+	_ backends.Checker  = (*Backend)(nil)
+	_ backends.Prober   = (*Backend)(nil)
+	_ backends.Preparer = (*Backend)(nil)
+	_ backends.Sweeper  = (*Backend)(nil)
+	_ backends.Warner   = (*Backend)(nil)
 )
 
 // A Backend programs the IPVS of the network namespace in which its methods are called,
@@ -35,7 +38,7 @@ type Backend struct {
 	reconciler *Reconciler
 	nft        knftables.Interface // nil before the first use
 	schedulers map[string]error    // those that were tried
-	last       Stats
+	last       backends.Stats
 
 	base *plan.Plan // what is in place; nil if that is not known
 	node *node      // of base
@@ -76,7 +79,7 @@ func (b *Backend) openKernel() error {
 		}
 		b.ownKernel = true
 	}
-	b.kernel = &counter{kernel: k}
+	b.kernel = &counter{Kernel: k}
 	b.reconciler = NewReconciler(b.kernel, b.opts.DrainTimeout)
 	return nil
 }
@@ -103,11 +106,12 @@ func (b *Backend) Close() error {
 	if k == nil || !b.ownKernel {
 		return nil
 	}
-	return k.kernel.Close()
+	return k.Kernel.Close()
 }
 
-// LastStats returns what the last Sync did.
-func (b *Backend) LastStats() Stats {
+// LastStats returns what the last Sync did. Written counts requests that changed IPVS, addresses that were bound or
+// unbound, and nft statements.
+func (b *Backend) LastStats() backends.Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.last
@@ -129,7 +133,7 @@ func (b *Backend) Sync(ctx context.Context, d *plan.Delta) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	start := time.Now()
-	b.last = Stats{}
+	b.last = backends.Stats{}
 	err := b.sync(ctx, d)
 	var partial *plan.PartialError
 	if err != nil && !errors.As(err, &partial) {
@@ -141,24 +145,19 @@ func (b *Backend) Sync(ctx context.Context, d *plan.Delta) error {
 }
 
 func (b *Backend) report(ctx context.Context, err error) {
-	s := b.last
-	if b.opts.Observer != nil {
-		b.opts.Observer(s)
+	if b.opts.OnSync != nil {
+		b.opts.OnSync(b.last)
 	}
-	if b.opts.Logger == nil {
-		return
+	if b.opts.Logger != nil {
+		b.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "ipvs sync", slog.Any("", b.last), slog.Any("error", err))
 	}
-	b.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "ipvs sync", slog.Bool("full", s.Full), slog.Int("changes", s.Changes),
-		slog.Int("requests", s.Requests), slog.Int("written", s.Written), slog.Int("statements", s.Statements), slog.Int("addresses", s.Addresses),
-		slog.Int("failed", s.Failed), slog.Int("draining", s.Draining),
-		slog.Duration("duration", s.Duration), slog.Any("error", err))
 }
 
 func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	if err := b.open(ctx); err != nil {
 		return fmt.Errorf("ipvs: sync: %w", err)
 	}
-	reads, changes := b.kernel.reads, b.kernel.changes
+	before := b.kernel.changes
 	r := &round{Backend: b, ctx: ctx, bad: make(map[plan.Key]error)}
 	b.last.Full = d.Full || d.Config || b.base == nil || d.Base != b.base
 	var err error
@@ -170,8 +169,8 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	if err == nil {
 		b.last.Draining, err = r.sweep()
 	}
-	b.last.Written = b.kernel.changes - changes
-	b.last.Requests = b.kernel.reads - reads + b.last.Written
+	b.last.Written += b.kernel.changes - before
+	b.last.Commits += b.kernel.changes - before
 	b.last.Failed = len(r.bad)
 	if err != nil {
 		return fmt.Errorf("ipvs: sync: %w", err)
@@ -185,7 +184,7 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 
 // Sweep removes endpoints whose connections have ended or whose time is up, and what of a
 // deleted Service had to wait for them. It returns how many endpoints are left. Sync calls
-// it; if nothing else changes, call it once a minute while Stats.Draining is not 0.
+// it; proxy.Proxy.Run calls it too, for times without changes.
 func (b *Backend) Sweep(ctx context.Context) (left int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/knftables"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
@@ -75,19 +76,18 @@ func eachBench(b *testing.B, run func(b *testing.B, services int, backend *Backe
 	}
 }
 
-// report tells what the last Sync wrote: requests to IPVS, addresses and nftables statements.
-func report(b *testing.B, s Stats) {
+// report adds what the last Sync wrote.
+func report(b *testing.B, s backends.Stats) {
 	b.Helper()
-	b.ReportMetric(float64(s.Requests), "requests")
-	b.ReportMetric(float64(s.Addresses), "addresses")
-	b.ReportMetric(float64(s.Statements), "statements")
+	b.ReportMetric(float64(s.Written), "written")
+	b.ReportMetric(float64(s.Commits), "commits")
 }
 
 func BenchmarkFirstSync(b *testing.B) {
 	eachBench(b, func(b *testing.B, n int, backend *Backend) {
 		b.Helper()
 		p, _ := plan.New(plan.Config{}).Update(many(n))
-		var last Stats
+		var last backends.Stats
 		for b.Loop() {
 			if err := backend.Sync(b.Context(), plan.Full(p)); err != nil {
 				b.Fatal(err)

@@ -103,6 +103,6 @@ func syncChoice(t *testing.T, opts ipvs.Options) error {
 		Services:  map[types.NamespacedName]*service.Service{name: svc},
 		Endpoints: map[types.NamespacedName]*endpoints.Set{name: endpoints.NewSet(map[endpoints.Key][]endpoints.Endpoint{key: eps})},
 	})
-	_, err = b.Prepare()
+	_, err = b.Prepare(t.Context())
 	return errors.Join(err, b.Sync(t.Context(), plan.Full(p)))
 }

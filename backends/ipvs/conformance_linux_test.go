@@ -22,7 +22,7 @@ type prepared struct {
 
 func (p *prepared) Sync(ctx context.Context, d *plan.Delta) error {
 	if !p.done {
-		if _, err := p.Prepare(); err != nil {
+		if _, err := p.Prepare(ctx); err != nil {
 			return err
 		}
 		p.done = true

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -67,8 +68,8 @@ type Options struct {
 	// Logger receives one record per Sync at level Debug. If nil, nothing is logged.
 	Logger *slog.Logger
 
-	// Observer is called at the end of every Sync by the goroutine that called it, if not nil.
-	Observer func(Stats)
+	// OnSync is called at the end of every Sync by the goroutine that called it, if not nil.
+	OnSync func(backends.Stats)
 }
 
 // Balance says how the connections of a virtual server are spread. The zero value is
@@ -76,19 +77,6 @@ type Options struct {
 type Balance struct {
 	Scheduler              string // see VirtualServer
 	HashPort, HashFallback bool
-}
-
-// Stats tell what one Sync did.
-type Stats struct {
-	Full       bool          // what is in the kernel was read and compared
-	Changes    int           // Service ports that differed
-	Requests   int           // netlink requests to IPVS
-	Written    int           // of these, those that changed something
-	Statements int           // nftables elements that were written; all objects if Full
-	Addresses  int           // addresses that were bound or unbound
-	Failed     int           // Service ports that could not be written
-	Draining   int           // real servers that still have connections, or had at last sight
-	Duration   time.Duration // of the whole call
 }
 
 func (o Options) withDefaults() (Options, error) {

@@ -89,72 +89,70 @@ func (b *Backend) absent(bound map[netip.Addr]netip.Addr, list []VirtualServer) 
 	return ""
 }
 
-// A Setting is a value below /proc/sys.
-type Setting struct {
-	Name string // as in "net.ipv4.vs.conntrack"
-	Want string
-	Have string // "" if it could not be read
-	Why  string
+// A setting is a value below /proc/sys.
+type setting struct {
+	name string // as in "net.ipv4.vs.conntrack"
+	want string
+	have string // "" if it could not be read
+	why  string
 }
 
 // settings are what IPVS needs to work as the documentation of the package says.
-func (o Options) settings() []Setting {
-	list := []Setting{
-		{Name: "net.ipv4.vs.conntrack", Want: "1", Why: "masquerading needs it"},
-		{Name: "net.ipv4.vs.expire_nodest_conn", Want: "1", Why: "flows to endpoints that are gone end"},
-		{Name: "net.ipv4.vs.expire_quiescent_template", Want: "1", Why: "clients with affinity leave an endpoint that drains"},
-		{Name: "net.ipv4.ip_forward", Want: "1", Why: "packets are sent on to endpoints"},
-		{Name: "net.ipv6.conf.all.forwarding", Want: "1", Why: "packets are sent on to IPv6 endpoints"},
+func (o Options) settings() []setting {
+	list := []setting{
+		{name: "net.ipv4.vs.conntrack", want: "1", why: "masquerading needs it"},
+		{name: "net.ipv4.vs.expire_nodest_conn", want: "1", why: "flows to endpoints that are gone end"},
+		{name: "net.ipv4.vs.expire_quiescent_template", want: "1", why: "clients with affinity leave an endpoint that drains"},
+		{name: "net.ipv4.ip_forward", want: "1", why: "packets are sent on to endpoints"},
+		{name: "net.ipv6.conf.all.forwarding", want: "1", why: "packets are sent on to IPv6 endpoints"},
 	}
 	if o.StrictARP {
 		list = append(list,
-			Setting{Name: "net.ipv4.conf.all.arp_ignore", Want: "1", Why: "ARP is not answered for bound addresses"},
-			Setting{Name: "net.ipv4.conf.all.arp_announce", Want: "2", Why: "ARP does not announce bound addresses"})
+			setting{name: "net.ipv4.conf.all.arp_ignore", want: "1", why: "ARP is not answered for bound addresses"},
+			setting{name: "net.ipv4.conf.all.arp_announce", want: "2", why: "ARP does not announce bound addresses"})
 	}
 	for i := range list {
 		text, err := os.ReadFile(list[i].path())
 		if err == nil {
-			list[i].Have = strings.TrimSpace(string(text))
+			list[i].have = strings.TrimSpace(string(text))
 		}
 	}
 	return list
 }
 
-func (s Setting) path() string { return "/proc/sys/" + strings.ReplaceAll(s.Name, ".", "/") }
+func (s setting) path() string { return "/proc/sys/" + strings.ReplaceAll(s.name, ".", "/") }
 
 // Prepare sets the kernel's switches that the Backend depends on, in the network namespace
-// of the calling thread, and returns those that it changed, with what they were before. No other method
-// changes any. Call it once before the first Sync, or set them by other means: [Backend.Warnings]
-// names those that are wrong. Cleanup leaves them.
-func (b *Backend) Prepare() ([]Setting, error) {
+// of the calling thread, and returns those that it changed; see [backends.Preparer]. Opening IPVS loads its module. With
+// [Options].StrictARP it sets arp_ignore and arp_announce too.
+func (b *Backend) Prepare(context.Context) (changed []string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.openKernel(); err != nil { // the switches of IPVS come with its module
 		return nil, fmt.Errorf("ipvs: prepare: %w", err)
 	}
-	var changed []Setting
 	for _, s := range b.opts.settings() {
-		if s.Have == s.Want || s.optional() {
+		if s.have == s.want || s.optional() {
 			continue
 		}
-		if err := os.WriteFile(s.path(), []byte(s.Want), 0); err != nil {
-			return changed, fmt.Errorf("ipvs: prepare %s: %w", s.Name, err)
+		if err := os.WriteFile(s.path(), []byte(s.want), 0); err != nil {
+			return changed, fmt.Errorf("ipvs: prepare %s: %w", s.name, err)
 		}
-		changed = append(changed, s)
+		changed = append(changed, fmt.Sprintf("%s was %q, is now %s: %s", s.name, s.have, s.want, s.why))
 	}
 	return changed, nil
 }
 
 // optional reports whether the kernel may lack a switch: one without IPv6 has none for it.
-func (s Setting) optional() bool { return s.Have == "" && strings.HasPrefix(s.Name, "net.ipv6.") }
+func (s setting) optional() bool { return s.have == "" && strings.HasPrefix(s.name, "net.ipv6.") }
 
-// Warnings says what may surprise the user, in sentences, nil if nothing: switches of the kernel,
-// and what of the plan, which may be nil, is not served. It reads files under /proc and changes nothing.
-func (b *Backend) Warnings(p *plan.Plan) []string {
+// Warnings returns one sentence for each switch of the kernel that is not as [Backend.Prepare] sets it, and for
+// what of the plan is not served, or nil. p may be nil. It reads files under /proc and changes nothing.
+func (b *Backend) Warnings(_ context.Context, p *plan.Plan) []string {
 	var out []string
 	for _, s := range b.opts.settings() {
-		if s.Have != s.Want && !s.optional() {
-			out = append(out, fmt.Sprintf("%s is %q, not %s: %s", s.Name, s.Have, s.Want, s.Why))
+		if s.have != s.want && !s.optional() {
+			out = append(out, fmt.Sprintf("%s is %q, not %s: %s", s.name, s.have, s.want, s.why))
 		}
 	}
 	if p == nil {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/knftables"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -82,7 +83,7 @@ func TestSyncAfterFailure(t *testing.T) {
 
 // One changed endpoint costs the same with many Services as with few.
 func TestCostOfOneChange(t *testing.T) {
-	cost := func(n int) Stats {
+	cost := func(n int) (_ backends.Stats, requests int) {
 		w := newWorld(t, Options{})
 		var apps []app
 		for i := range n {
@@ -91,13 +92,16 @@ func TestCostOfOneChange(t *testing.T) {
 		}
 		w.sync(with(apps...))
 		apps[0].eps += " 10.180.1.2:8080@n2"
+		before := w.kernel.Requests()
 		stats := w.sync(with(apps[0]))
 		stats.Duration = 0
-		return stats
+		return stats, w.kernel.Requests() - before
 	}
-	few, many := cost(2), cost(500)
-	if few != many || few.Requests != 2 || few.Written != 1 || few.Statements != 0 || few.Addresses != 0 {
-		t.Errorf("one endpoint more: %+v with few Services, %+v with many, want two requests", few, many)
+	want := backends.Stats{Changes: 1, Written: 1, Commits: 1}
+	for _, n := range []int{2, 500} {
+		if got, requests := cost(n); got != want || requests != 2 {
+			t.Errorf("one endpoint more among %d Services: %+v and %d requests, want %+v and two", n, got, requests, want)
+		}
 	}
 }
 
@@ -122,7 +126,7 @@ func TestRules(t *testing.T) {
 	if strings.Contains(dump, "bad name") {
 		t.Error("an interface that cannot exist is in a rule")
 	}
-	if got := strings.Join(w.backend.Warnings(w.plan), "\n"); !strings.Contains(got, "bad name") {
+	if got := strings.Join(w.backend.Warnings(t.Context(), w.plan), "\n"); !strings.Contains(got, "bad name") {
 		t.Errorf("warnings do not name the interface: %s", got)
 	}
 }

@@ -305,7 +305,8 @@ func (r *round) run(tx *knftables.Transaction) error {
 	if err := r.nft.Run(r.ctx, tx); err != nil {
 		return fmt.Errorf("nftables: %w", err)
 	}
-	r.last.Statements += tx.NumOperations()
+	r.last.Written += tx.NumOperations()
+	r.last.Commits++
 	return nil
 }
 
@@ -333,7 +334,8 @@ func (r *round) eachBound(elements []element, do func(netip.Addr) error) error {
 		if err := do(a); err != nil {
 			return err
 		}
-		r.last.Addresses++
+		r.last.Written++
+		r.last.Commits++
 	}
 	return nil
 }

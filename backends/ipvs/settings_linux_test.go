@@ -17,10 +17,10 @@ func TestPrepare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(b.Warnings(nil)) == 0 {
+	if len(b.Warnings(t.Context(), nil)) == 0 {
 		t.Error("no warnings in a new namespace")
 	}
-	changed, err := b.Prepare()
+	changed, err := b.Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +39,10 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("G20 %s = %s, want %s", name, got, want)
 		}
 	}
-	if changed, err := b.Prepare(); len(changed) > 0 || err != nil {
-		t.Errorf("second Prepare changed %v, %v", changed, err)
+	if changed, err := b.Prepare(t.Context()); len(changed) > 0 || err != nil {
+		t.Errorf("second Prepare changed %q, %v", changed, err)
 	}
-	if w := b.Warnings(nil); len(w) > 0 {
+	if w := b.Warnings(t.Context(), nil); len(w) > 0 {
 		t.Errorf("warnings after Prepare: %v", w)
 	}
 }
@@ -55,7 +55,7 @@ func TestPersistenceLeavesDraining(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Prepare(); err != nil {
+		if _, err := b.Prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		r, k := ipvs.NewReconciler(rig.kernel, 0), tcp("10.96.0.50:80")

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/knftables"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
@@ -28,7 +29,7 @@ func addrPort(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 type world struct {
 	t     *testing.T
 	ipvs  Kernel
-	links links
+	links *countedLinks
 	nft   knftables.Interface
 	opts  Options
 
@@ -48,10 +49,26 @@ type world struct {
 func newWorld(t *testing.T, opts Options) *world {
 	t.Helper()
 	m, l, fake := &Memory{}, &memoryLinks{}, knftables.NewFake(knftables.InetFamily, defaultName)
-	w := &world{t: t, ipvs: m, kernel: m, links: l, nft: fake, fake: fake, opts: opts}
+	w := &world{t: t, ipvs: m, kernel: m, links: &countedLinks{links: l}, nft: fake, fake: fake, opts: opts}
 	w.other = func(a netip.Addr) { l.rest = append(l.rest, a) }
 	w.start()
 	return w
+}
+
+// countedLinks count the addresses that were bound or unbound.
+type countedLinks struct {
+	links
+	changes int
+}
+
+func (c *countedLinks) bind(a, src netip.Addr) error {
+	c.changes++
+	return c.links.bind(a, src)
+}
+
+func (c *countedLinks) unbind(a netip.Addr) error {
+	c.changes++
+	return c.links.unbind(a)
 }
 
 // start makes the node, which has no Services yet.
@@ -96,7 +113,7 @@ func (w *world) try(in plan.Input) error {
 	w.cursor.Note(diff)
 	d := w.cursor.Delta(next)
 	if d == nil {
-		w.backend.last = Stats{}
+		w.backend.last = backends.Stats{}
 		return nil
 	}
 	err := w.backend.Sync(w.t.Context(), d)
@@ -105,7 +122,7 @@ func (w *world) try(in plan.Input) error {
 }
 
 // sync brings a change to the Backend, which must succeed, and returns what it did.
-func (w *world) sync(in plan.Input) Stats {
+func (w *world) sync(in plan.Input) backends.Stats {
 	w.t.Helper()
 	if err := w.try(in); err != nil {
 		w.t.Fatalf("Sync: %v", err)

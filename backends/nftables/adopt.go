@@ -66,7 +66,7 @@ type adoption struct {
 func (a *adoption) read() (itemKind, error) {
 	a.claimed = make(map[string]bool)
 	a.have, a.clients = make(map[elementID]element), make(map[string][]client)
-	found, err := a.kernel.read(a.table.family, a.opts.Table)
+	found, err := a.kernel.read(a.table.family, a.opts.Name)
 	if err != nil {
 		return 0, err
 	}
@@ -168,7 +168,7 @@ func (a *adoption) loadPrivate(name string) error {
 func isCounted(box string) bool { return box == boxClusterIPs }
 
 func (a *adoption) loadElements(b box) error {
-	elements, err := a.kernel.elements(a.table.family, a.opts.Table, b)
+	elements, err := a.kernel.elements(a.table.family, a.opts.Name, b)
 	for _, el := range elements {
 		if _, twice := a.have[el.id]; !twice { // a dump can repeat itself
 			a.have[el.id] = el

@@ -194,7 +194,7 @@ func TestForeignTables(t *testing.T) {
 	w, b := newWorld(t, nodeConfig()), newBackend(t, Options{})
 	w.sync(b, with(everything()...))
 	w.adopted(Options{})
-	warnings := strings.Join(b.Warnings(w.plan), "\n")
+	warnings := strings.Join(b.Warnings(t.Context(), w.plan), "\n")
 	for _, want := range []string{"table ip kube-proxy exists", "table ip nat has chains KUBE-"} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("no warning %q in %q", want, warnings)

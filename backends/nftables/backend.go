@@ -36,7 +36,7 @@ type Backend struct {
 
 	beyond   map[plan.Key]error // ports of the current Sync that are beyond a limit
 	suspects map[plan.Key]bool  // ports that were refused alone and not written since
-	last     Stats
+	last     backends.Stats
 
 	// verified is the generation of nftables at which everything in the tables was found right, in one Check
 	// or in several; read is the one at which they were read as a whole. Our own commits move both on.
@@ -110,7 +110,7 @@ func New(opts Options) (*Backend, error) {
 }
 
 // LastStats returns what the last Sync or Cleanup did.
-func (b *Backend) LastStats() Stats { return b.last }
+func (b *Backend) LastStats() backends.Stats { return b.last }
 
 // Sync makes the tables equal d.New. Both families are written in one transaction, or, if there is much to
 // add, in several of which each is complete for its Service ports.
@@ -127,7 +127,7 @@ func (b *Backend) LastStats() Stats { return b.last }
 // were, or as they should be, and the next Sync reads them.
 func (b *Backend) Sync(ctx context.Context, d *plan.Delta) error {
 	start := time.Now()
-	b.last = Stats{}
+	b.last = backends.Stats{}
 	err := b.sync(ctx, d)
 	if err != nil && !isPartial(err) {
 		b.base = nil
@@ -143,16 +143,12 @@ func isPartial(err error) bool {
 }
 
 func (b *Backend) report(ctx context.Context, err error) {
-	s := b.last
-	if b.opts.Observer != nil {
-		b.opts.Observer(s)
+	if b.opts.OnSync != nil {
+		b.opts.OnSync(b.last)
 	}
-	if b.opts.Logger == nil {
-		return
+	if b.opts.Logger != nil {
+		b.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "nftables sync", slog.Any("", b.last), slog.Any("error", err))
 	}
-	b.opts.Logger.LogAttrs(ctx, slog.LevelDebug, "nftables sync", slog.Bool("full", s.Full), slog.Int("changes", s.Changes),
-		slog.Int("statements", s.Statements), slog.Int("transactions", s.Transactions), slog.Int("failed", s.Failed),
-		slog.Duration("duration", s.Duration), slog.Any("error", err))
 }
 
 func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
@@ -177,7 +173,7 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 			b.base = nil // read it again next time
 		}
 	}
-	if b.last.Full && b.last.Statements > 0 && contains(items, baseItem) {
+	if b.last.Full && b.last.Written > 0 && contains(items, baseItem) {
 		// Who was here before us may have written until just now, and a dump can miss elements
 		// while the kernel makes room for many: the next full Sync reads once more.
 		b.read, b.verified = 0, 0

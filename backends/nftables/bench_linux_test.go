@@ -48,7 +48,7 @@ func BenchmarkOneEndpoint(b *testing.B) {
 			m := newMeter(b)
 			for b.Loop() {
 				s := w.sync(backend, plan.Input{Endpoints: map[types.NamespacedName]*endpoints.Set{nameOf("svc77"): versions[turn%2]}})
-				b.ReportMetric(float64(s.Statements), "statements/op")
+				b.ReportMetric(float64(s.Written), "statements/op")
 				turn++
 			}
 			m.stop()
@@ -69,7 +69,7 @@ func BenchmarkAdopt(b *testing.B) {
 			m := newMeter(b)
 			for b.Loop() {
 				backend := newBackend(b, Options{})
-				if err := backend.Sync(b.Context(), plan.Full(p)); err != nil || backend.LastStats().Statements > 0 {
+				if err := backend.Sync(b.Context(), plan.Full(p)); err != nil || backend.LastStats().Written > 0 {
 					b.Fatal(err, backend.LastStats())
 				}
 			}

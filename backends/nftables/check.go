@@ -57,7 +57,7 @@ func (b *Backend) Check(context.Context) (changed []string, err error) {
 	}
 	for _, t := range b.tables {
 		if err = b.checkTable(t); err != nil {
-			return answer(fmt.Errorf("table %s %s: %w", t.nft, b.opts.Table, err))
+			return answer(fmt.Errorf("table %s %s: %w", t.nft, b.opts.Name, err))
 		}
 	}
 	all, err := b.checkBoxes(now)
@@ -72,7 +72,7 @@ func (b *Backend) Check(context.Context) (changed []string, err error) {
 
 // checkTable compares everything but the elements of Service ports.
 func (b *Backend) checkTable(t *table) error {
-	found, err := b.kernel.read(t.family, b.opts.Table)
+	found, err := b.kernel.read(t.family, b.opts.Name)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (b *Backend) checkTable(t *table) error {
 func (b *Backend) checkConfig(t *table) error {
 	var have []elementID
 	for _, name := range []string{boxPodCIDRs, boxServiceCIDRs, boxNodePortAddresses} {
-		elements, err := b.kernel.elements(t.family, b.opts.Table, t.boxes[name])
+		elements, err := b.kernel.elements(t.family, b.opts.Name, t.boxes[name])
 		if err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func (b *Backend) checkBox(s stop) (int, error) {
 
 // sumOf returns what the elements of a set or map add up to in the kernel.
 func (b *Backend) sumOf(t *table, bx box) (sum, error) {
-	elements, err := b.kernel.elements(t.family, b.opts.Table, bx)
+	elements, err := b.kernel.elements(t.family, b.opts.Name, bx)
 	seen := make(map[elementID]bool, len(elements))
 	var out sum
 	for _, el := range elements {
@@ -258,7 +258,7 @@ func (b *Backend) checkSample(t *table) (large bool, err error) {
 
 func (b *Backend) checkElements(t *table, elements []element) error {
 	for _, el := range elements {
-		have, ok, err := b.kernel.element(t.family, b.opts.Table, t.boxes[el.id.box], el.id.key)
+		have, ok, err := b.kernel.element(t.family, b.opts.Name, t.boxes[el.id.box], el.id.key)
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func (a *adoption) carry(found *contents) {
 		if !ok || !b.dynamic || info != a.table.info(b) || left <= 0 {
 			continue
 		}
-		clients, err := a.kernel.clients(a.table.family, a.opts.Table, b)
+		clients, err := a.kernel.clients(a.table.family, a.opts.Name, b)
 		if err != nil {
 			continue
 		}

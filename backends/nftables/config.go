@@ -22,7 +22,7 @@ type layout struct {
 func newLayout(o Options, p *plan.Plan) *layout {
 	cfg := p.Config()
 	l := &layout{
-		table: o.Table, mark: o.MasqueradeMark, affinityClients: o.AffinityClients, anyNodePort: make(map[corev1.IPFamily]bool),
+		table: o.Name, mark: o.MasqueradeMark, affinityClients: o.AffinityClients, anyNodePort: make(map[corev1.IPFamily]bool),
 	}
 	for _, name := range cfg.PodInterfaces {
 		if usableInterface(name) {

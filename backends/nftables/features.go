@@ -15,7 +15,7 @@ type feature struct {
 
 // features returns pieces of the rules, each with as little else as possible.
 func (f *family) features(o Options) []feature {
-	l := &layout{table: o.Table, mark: o.MasqueradeMark, affinityClients: o.AffinityClients}
+	l := &layout{table: o.Name, mark: o.MasqueradeMark, affinityClients: o.AffinityClients}
 	pick := shared{kind: pickChain, proto: "tcp", size: 2}
 	return []feature{
 		{"NAT", "Linux 5.2", piece(hookedAt(hook{"nat", "prerouting", priorityDNAT}))},

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -13,7 +14,7 @@ import (
 // TestFullReadsOnlyAfterOthers compares full syncs, as at the full sync interval, with and
 // without a commit of somebody else before them.
 func TestFullReadsOnlyAfterOthers(t *testing.T) {
-	full := func(w *world, b *Backend) Stats {
+	full := func(w *world, b *Backend) backends.Stats {
 		w.tb.Helper()
 		w.restart(b)
 		return b.LastStats()
@@ -29,14 +30,14 @@ func TestFullReadsOnlyAfterOthers(t *testing.T) {
 		w, b := start(t)
 		r := &reader{kernel: b.kernel}
 		b.kernel = r
-		if s := full(w, b); s.Full || s.Statements > 0 || r.tables+r.dumps+r.lookups > 0 {
+		if s := full(w, b); s.Full || s.Written > 0 || r.tables+r.dumps+r.lookups > 0 {
 			t.Errorf("stats %+v, read %+v, want nothing read and nothing written", s, *r)
 		}
 	})
 	t.Run("a commit elsewhere: read once, nothing written", func(t *testing.T) {
 		w, b := start(t)
 		nft(t, "add table ip other")
-		if s := full(w, b); !s.Full || s.Statements > 0 {
+		if s := full(w, b); !s.Full || s.Written > 0 {
 			t.Errorf("stats %+v, want everything read and nothing written", s)
 		}
 		if s := full(w, b); s.Full {
@@ -47,9 +48,9 @@ func TestFullReadsOnlyAfterOthers(t *testing.T) {
 		w, _ := start(t)
 		w.update(with(app{name: "new", vip: "10.99.0.1", eps: two}))
 		b := newBackend(t, Options{})
-		for step, want := range []Stats{{Full: true, Statements: 1}, {Full: true}, {}} {
-			if s := full(w, b); s.Full != want.Full || (s.Statements > 0) != (want.Statements > 0) {
-				t.Errorf("step %d: stats %+v, want read %v, written %v", step, s, want.Full, want.Statements > 0)
+		for step, want := range []backends.Stats{{Full: true, Written: 1}, {Full: true}, {}} {
+			if s := full(w, b); s.Full != want.Full || (s.Written > 0) != (want.Written > 0) {
+				t.Errorf("step %d: stats %+v, want read %v, written %v", step, s, want.Full, want.Written > 0)
 			}
 		}
 	})
@@ -62,7 +63,7 @@ func TestFullReadsOnlyAfterOthers(t *testing.T) {
 				break
 			}
 		}
-		if s := full(w, b); s.Statements != 1 {
+		if s := full(w, b); s.Written != 1 {
 			t.Errorf("stats %+v, want the element back", s)
 		}
 		w.wantSettled(Options{})

@@ -10,23 +10,24 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/backends/internal/process"
 	"github.com/vipkit/vipkit/internal/ip"
 )
 
 const (
-	defaultTable           = "vipkit"
+	defaultName            = "vipkit"
 	defaultMasqueradeMark  = 0x4000
 	defaultAffinityClients = 65536
 )
 
 // Options configure a [Backend]. The zero value is ready to use.
 type Options struct {
-	// Table is the name of the nftables tables that the Backend owns, one in
+	// Name is what the nftables tables that the Backend owns are called, one in
 	// family ip and one in ip6. It creates, changes and deletes objects in these
 	// two only. At most 64 letters, digits, "-" and "_", a letter first. The default is
 	// "vipkit".
-	Table string
+	Name string
 
 	// MasqueradeMark is the bit of the packet mark (not the connection mark) by
 	// which a chain asks for masquerading in postrouting, where it is cleared. Exactly one bit must be
@@ -58,25 +59,15 @@ type Options struct {
 	// logged.
 	Logger *slog.Logger
 
-	// Observer is called at the end of every Sync and Cleanup by the goroutine that
+	// OnSync is called at the end of every Sync and Cleanup by the goroutine that
 	// called it, if not nil.
-	Observer func(Stats)
-}
-
-// Stats tell what one Sync did.
-type Stats struct {
-	Full         bool          // the kernel's objects were read and compared
-	Changes      int           // Service ports that the transactions changed
-	Statements   int           // nft statements that were committed, or what equals them
-	Transactions int           // commits, by a run of nft or past it
-	Failed       int           // Service ports that could not be written
-	Duration     time.Duration // of the whole call
+	OnSync func(backends.Stats)
 }
 
 // withDefaults returns o with every field set, or what is wrong with it.
 func (o Options) withDefaults() (Options, error) {
-	if o.Table == "" {
-		o.Table = defaultTable
+	if o.Name == "" {
+		o.Name = defaultName
 	}
 	if o.NFT == "" {
 		o.NFT = "nft"
@@ -95,8 +86,8 @@ func (o Options) withDefaults() (Options, error) {
 
 func (o Options) checkNames() error {
 	switch {
-	case !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`).MatchString(o.Table):
-		return fmt.Errorf("nftables: option Table %q: not a usable name", o.Table)
+	case !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`).MatchString(o.Name):
+		return fmt.Errorf("nftables: option Name %q: not a usable name", o.Name)
 	case bits.OnesCount32(o.MasqueradeMark) != 1:
 		return fmt.Errorf("nftables: option MasqueradeMark %#x: not exactly one bit", o.MasqueradeMark)
 	case o.Timeout < 0:

@@ -14,10 +14,10 @@ func TestOptions(t *testing.T) {
 		opts Options
 		want string
 	}{
-		{Options{Table: "a b"}, "Table"},
-		{Options{Table: "9a"}, "Table"},
-		{Options{Table: strings.Repeat("a", 65)}, "Table"},
-		{Options{Table: "a;flush ruleset"}, "Table"},
+		{Options{Name: "a b"}, "Name"},
+		{Options{Name: "9a"}, "Name"},
+		{Options{Name: strings.Repeat("a", 65)}, "Name"},
+		{Options{Name: "a;flush ruleset"}, "Name"},
 		{Options{MasqueradeMark: 3}, "MasqueradeMark"},
 		{Options{AffinityClients: -1}, "AffinityClients"},
 		{Options{Families: []corev1.IPFamily{}}, "Families"},
@@ -29,7 +29,7 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	b := newBackend(t, Options{})
-	if o := b.opts; o.Table != "vipkit" || o.MasqueradeMark != 0x4000 || o.AffinityClients != 65536 || o.NFT != "nft" {
+	if o := b.opts; o.Name != "vipkit" || o.MasqueradeMark != 0x4000 || o.AffinityClients != 65536 || o.NFT != "nft" {
 		t.Errorf("defaults are %+v", o)
 	}
 }

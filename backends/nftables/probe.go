@@ -131,7 +131,7 @@ func (b *Backend) probeFeatures(ctx context.Context, f *family) error {
 func (b *Backend) try(ctx context.Context, f *family, features ...feature) error {
 	edits := make([]*edit, 0, len(features))
 	for i := range features {
-		e := newEdit(newTable(f), &layout{table: fmt.Sprintf("%s-probe-%d", b.opts.Table, i)}, time.Time{})
+		e := newEdit(newTable(f), &layout{table: fmt.Sprintf("%s-probe-%d", b.opts.Name, i)}, time.Time{})
 		e.take(&item{kind: createItem, before: &program{}, after: &features[i].program})
 		edits = append(edits, e)
 	}

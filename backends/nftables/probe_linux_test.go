@@ -8,7 +8,7 @@ func TestProbeHere(t *testing.T) {
 	if err := b.Probe(t.Context()); err != nil {
 		t.Error(err)
 	}
-	t.Log(b.Warnings(nil))
+	t.Log(b.Warnings(t.Context(), nil))
 	if out := nft(t, "list", "ruleset"); out != "" {
 		t.Errorf("Probe left rules behind:\n%s", out)
 	}

@@ -86,7 +86,7 @@ func TestMissingFamilyIsLeftOut(t *testing.T) {
 	if text := strings.Join(r.texts, ""); !strings.Contains(text, "10.96.0.1") || strings.Contains(text, "fd00") {
 		t.Error("#67 the family that works is not written, or the other is")
 	}
-	if out := b.Warnings(nil); !slices.ContainsFunc(out, func(s string) bool { return strings.Contains(s, "IPv6") }) {
+	if out := b.Warnings(t.Context(), nil); !slices.ContainsFunc(out, func(s string) bool { return strings.Contains(s, "IPv6") }) {
 		t.Errorf("#67 no warning about IPv6 in %q", out)
 	}
 }

@@ -37,7 +37,7 @@ func TestRangesRemoved(t *testing.T) {
 		c := counting(b)
 		in := with(gone(guarded(7)...)...)
 		s := w.sync(b, merged(in, with(app{name: "other", vip: "10.96.0.10", eps: two})))
-		if s.Transactions != 8 || s.Changes != 8 || c.runs > 1 {
+		if s.Commits != 8 || s.Changes != 8 || c.runs > 1 {
 			t.Errorf("stats %+v, %d runs of nft, want 8 transactions, of which at most one through nft", s, c.runs)
 		}
 		w.wantSettled(Options{})

@@ -80,7 +80,7 @@ func (b *Backend) inPlace(i *item) bool {
 			continue // comes with the item
 		}
 		v, wanted := want[id]
-		have, found, err := b.kernel.element(i.table.family, b.opts.Table, known, id.key)
+		have, found, err := b.kernel.element(i.table.family, b.opts.Name, known, id.key)
 		if err != nil || found != wanted || found && have.value != v {
 			return false
 		}

@@ -135,10 +135,10 @@ func TestSyncCost(t *testing.T) {
 	}
 	change := func(set *endpoints.Set) int {
 		s := w.sync(b, plan.Input{Endpoints: map[types.NamespacedName]*endpoints.Set{nameOf("svc77"): set}})
-		if s.Full || s.Transactions > 1 {
+		if s.Full || s.Commits > 1 {
 			t.Errorf("stats %+v, want one transaction on what is known", s)
 		}
-		return s.Statements
+		return s.Written
 	}
 	tests := []struct {
 		name string

@@ -1,20 +1,23 @@
 package nftables
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// Warnings says what on this node may surprise the user, in sentences, nil if nothing: settings
-// of the kernel, rules of another proxy, and what of the configuration of p is not
-// served. P may be nil. It reads files under /proc and /sys, and rules over netlink; it
-// changes and removes nothing.
-func (b *Backend) Warnings(p *plan.Plan) []string {
+var _ backends.Warner = (*Backend)(nil)
+
+// Warnings returns one sentence for each setting of the kernel that may break Services, for the rules
+// of another proxy, and for what of the configuration of p is not served, or nil. p may be nil. It reads
+// files under /proc and /sys, and rules over netlink; it changes and removes nothing.
+func (b *Backend) Warnings(_ context.Context, p *plan.Plan) []string {
 	var out []string
 	if b.unusable != nil {
 		out = append(out, fmt.Sprintf("one IP family is left out: %v", b.unusable))

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
@@ -69,9 +70,9 @@ func (w *world) try(b *Backend, in plan.Input) error {
 }
 
 // sync brings a change to a backend, which must succeed, and returns what it did.
-func (w *world) sync(b *Backend, in plan.Input) Stats {
+func (w *world) sync(b *Backend, in plan.Input) backends.Stats {
 	w.tb.Helper()
-	b.last = Stats{}
+	b.last = backends.Stats{}
 	if err := w.try(b, in); err != nil {
 		w.tb.Fatalf("Sync: %v", err)
 	}

@@ -219,8 +219,8 @@ func (w *writer) run(tx *transaction) error {
 		return err
 	}
 	w.noteCommit(before, after)
-	w.last.Statements += tx.statements
-	w.last.Transactions++
+	w.last.Written += tx.statements
+	w.last.Commits++
 	return nil
 }
 

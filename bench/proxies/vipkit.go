@@ -62,13 +62,13 @@ func (o *ours) backend(plane string) (backends.Backend, error) {
 	if plane == NFTables {
 		return nftables.New(nftables.Options{
 			Families: families,
-			Observer: func(s nftables.Stats) { o.written += s.Statements },
+			OnSync:   func(s backends.Stats) { o.written += s.Written },
 		})
 	}
 	return iptables.New(iptables.Options{
 		Variant:  iptables.NFT,
 		Families: families,
-		Observer: func(s iptables.Stats) { o.written += s.Statements },
+		OnSync:   func(s backends.Stats) { o.written += s.Written },
 	})
 }
 

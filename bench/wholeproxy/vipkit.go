@@ -27,7 +27,7 @@ type Vipkit struct {
 // Set starts a new proxy if the settings changed, as an agent does whose flags did.
 func (v *Vipkit) Set(ctx context.Context, s backendtest.State) error {
 	if v.running == nil || !v.settings.Equal(s.Settings) {
-		if err := v.start(s.Settings); err != nil {
+		if err := v.start(ctx, s.Settings); err != nil {
 			return err
 		}
 	}
@@ -36,15 +36,15 @@ func (v *Vipkit) Set(ctx context.Context, s backendtest.State) error {
 	return v.running.Step(ctx)
 }
 
-func (v *Vipkit) start(s backendtest.Settings) error {
-	if err := v.Stop(context.Background()); err != nil {
+func (v *Vipkit) start(ctx context.Context, s backendtest.Settings) error {
+	if err := v.Stop(ctx); err != nil {
 		return err
 	}
 	cfg, err := s.Config()
 	if err != nil {
 		return err
 	}
-	backend, err := v.newBackend()
+	backend, err := v.newBackend(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (v *Vipkit) start(s backendtest.Settings) error {
 	return err
 }
 
-func (v *Vipkit) newBackend() (backends.Backend, error) {
+func (v *Vipkit) newBackend(ctx context.Context) (backends.Backend, error) {
 	switch v.Plane {
 	case "nftables":
 		return nftables.New(nftables.Options{})
@@ -75,7 +75,7 @@ func (v *Vipkit) newBackend() (backends.Backend, error) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = b.Prepare() // the switches of IPVS are those of each namespace
+		_, err = b.Prepare(ctx) // the switches of IPVS are those of each namespace
 		return b, err
 	default:
 		return nil, errors.New("wholeproxy: no such backend")
@@ -103,7 +103,7 @@ func (v *Vipkit) Stop(context.Context) error {
 
 // Cleanup removes all rules.
 func (v *Vipkit) Cleanup(ctx context.Context) error {
-	backend, err := v.newBackend()
+	backend, err := v.newBackend(ctx)
 	if err != nil {
 		return err
 	}

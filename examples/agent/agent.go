@@ -24,7 +24,7 @@ const gateNode = "node"
 type agent struct {
 	opts    options
 	logger  *slog.Logger
-	plane   plane
+	backend backends.Backend
 	proxy   *proxy.Proxy
 	metrics *metrics
 	health  *healthcheck.Health
@@ -48,37 +48,38 @@ type source interface {
 func newAgent(opts options, out io.Writer, logger *slog.Logger) (*agent, error) {
 	a := &agent{opts: opts, logger: logger, tuner: newTuner(opts.tuner, logger), delivered: make(chan struct{})}
 	var err error
-	if a.plane, err = newPlane(opts, logger); err != nil || opts.cleanup || opts.initOnly {
+	if a.backend, err = newBackend(opts, logger); err != nil || opts.cleanup || opts.initOnly {
 		return a, err
 	}
 	if a.source, err = newSource(opts, logger); err != nil {
 		return nil, err
 	}
 	a.node = &nodeState{}
-	a.metrics = newMetrics(a.plane.name)
+	a.metrics = newMetrics(opts.backend)
 	a.health = healthcheck.New(healthcheck.Options{NodeEligible: a.node.eligible, Answered: a.metrics.answered})
 	// One loop serves both families; it has the backend's name.
 	a.ports, err = healthcheck.NewServices(healthcheck.ServicesOptions{
-		Loop:    a.health.Loop(a.plane.name),
+		Loop:    a.health.Loop(opts.backend),
 		Changed: logHealthPort(logger),
 	})
 	if err != nil {
 		return nil, err
 	}
-	reporter := &reporter{out: out, logger: logger, plane: a.plane, metrics: a.metrics, tuner: a.tuner}
+	reporter := &reporter{out: out, logger: logger, metrics: a.metrics, tuner: a.tuner}
 	a.proxy, err = proxy.New(a.proxyOptions(reporter))
 	if err != nil {
 		return nil, err
 	}
-	reporter.plan = a.proxy.Plan
 	a.metrics.watch(a.proxy)
 	return a, nil
 }
 
 func (a *agent) proxyOptions(r *reporter) proxy.Options {
 	o := proxy.Options{
-		Backend:       a.plane.Backend,
-		Consumers:     append(flowConsumers(a.metrics, a.logger), proxy.Consumer{Name: "healthcheck", Syncer: a.ports}),
+		Backend: a.backend,
+		Consumers: append(flowConsumers(a.metrics, a.logger),
+			proxy.Consumer{Name: "warnings", Syncer: &warnings{backend: a.backend, logger: a.logger}},
+			proxy.Consumer{Name: "healthcheck", Syncer: a.ports}),
 		Config:        a.opts.node.Config(),
 		Gates:         []string{gateNode},
 		MinInterval:   a.opts.minSync,
@@ -111,20 +112,20 @@ func (a *agent) run(ctx context.Context) error {
 	jobs := newJobs(ctx)
 	jobs.start(func(ctx context.Context) error { return a.source.follow(ctx, a.feed()) })
 	a.startServers(jobs)
-	if a.plane.sweep != nil {
-		jobs.start(a.sweep)
-	}
-	jobs.do(a.proxy.Run)
+	jobs.do(func(ctx context.Context) error {
+		if err := a.ready(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		return a.proxy.Run(ctx)
+	})
 	return jobs.wait()
 }
 
 // once waits until the source has delivered and does one round. That ctx is
 // done before is an error here.
 func (a *agent) once(ctx context.Context) error {
-	if prober, ok := a.plane.Backend.(backends.Prober); ok {
-		if err := prober.Probe(ctx); err != nil {
-			return fmt.Errorf("probe %s: %w", a.plane.name, err)
-		}
+	if err := a.ready(ctx); err != nil {
+		return err
 	}
 	jobs := newJobs(ctx)
 	jobs.start(func(ctx context.Context) error { return a.source.follow(ctx, a.feed()) })

@@ -56,10 +56,9 @@ func newFakeCluster(t *testing.T, args []string, objects ...runtime.Object) *fak
 		t.Fatal(err)
 	}
 	// Rounds go to a data plane in memory.
-	p := c.agent.plane
-	p.Backend = &fakebackend.Backend{}
-	options := c.agent.proxyOptions(&reporter{out: t.Output(), logger: c.agent.logger, plane: p, metrics: c.agent.metrics, tuner: newTuner(tunerFlags{}, c.agent.logger)})
-	options.Backend, options.Consumers, options.Observer.RoundEnded = p.Backend, nil, nil
+	c.agent.backend = &fakebackend.Backend{}
+	options := c.agent.proxyOptions(&reporter{out: t.Output(), logger: c.agent.logger, metrics: c.agent.metrics, tuner: newTuner(tunerFlags{}, c.agent.logger)})
+	options.Consumers, options.Observer.RoundEnded = nil, nil
 	if c.agent.proxy, err = proxy.New(options); err != nil {
 		t.Fatal(err)
 	}

@@ -113,11 +113,8 @@ func parseFlags(args []string, usage io.Writer) (options, error) {
 
 // validate returns the first thing that is wrong or missing.
 func (o *options) validate() error {
-	if err := checkBackend(o.backend); err != nil {
-		return fmt.Errorf("-backend: %w", err)
-	}
-	if _, err := newPlane(*o, nil); err != nil {
-		return fmt.Errorf("-table: %w", err)
+	if _, err := newBackend(*o, nil); err != nil {
+		return fmt.Errorf("-backend, -table: %w", err)
 	}
 	if err := o.tuner.validate(); err != nil || o.cleanup || o.initOnly {
 		return err

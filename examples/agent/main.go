@@ -75,9 +75,9 @@ func act(ctx context.Context, opts options, out io.Writer, logger *slog.Logger) 
 	defer a.close()
 	switch {
 	case opts.cleanup:
-		err := a.plane.Cleanup(ctx)
+		err := a.backend.Cleanup(ctx)
 		if err == nil {
-			logger.Info("cleaned up", "backend", a.plane.name)
+			logger.Info("cleaned up", "backend", opts.backend)
 		}
 		return err
 	case opts.initOnly:

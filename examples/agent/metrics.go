@@ -119,7 +119,7 @@ func (m *metrics) sliceEvent() { m.slices.Inc() }
 
 func (m *metrics) queued() { m.lastQueued.SetToCurrentTime() }
 
-func (m *metrics) roundEnded(round proxy.Round, statements int) {
+func (m *metrics) roundEnded(round proxy.Round) {
 	res, worked := round.Backend()
 	if !worked {
 		return
@@ -131,7 +131,7 @@ func (m *metrics) roundEnded(round proxy.Round, statements int) {
 	} else {
 		m.partialDuration.Observe(seconds)
 	}
-	m.statements.Add(float64(statements))
+	m.statements.Add(float64(res.Stats.Written))
 	m.failedPorts.Add(float64(res.Failed))
 	if res.Err != nil {
 		m.failures.Inc()

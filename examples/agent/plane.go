@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/backends/iptables"
@@ -21,125 +20,59 @@ const (
 	backendIPVS     = "ipvs"
 )
 
-// A plane is a data plane with what backends tell in ways of their own.
-type plane struct {
-	backends.Backend
-	name string
-
-	// statements is how many statements the last Sync committed.
-	statements func() int
-
-	// warnings says what on the node may surprise the user of a plan.
-	warnings func(*plan.Plan) []string
-
-	// sweep finishes what has to wait for open connections; nil if nothing does. It returns how
-	// much is left.
-	sweep func(context.Context) (left int, err error)
-}
-
-func checkBackend(kind string) error {
-	switch kind {
-	case backendNFTables, backendIPTables, backendIPVS:
-		return nil
-	default:
-		return fmt.Errorf("%q is none of %s, %s, %s", kind, backendNFTables, backendIPTables, backendIPVS)
-	}
-}
-
-// newPlane makes the backend that the flags ask for. It touches nothing.
-func newPlane(opts options, logger *slog.Logger) (plane, error) {
+// newBackend makes the backend that the flags ask for. It touches nothing. What a backend can do
+// besides is found by type assertion.
+func newBackend(opts options, logger *slog.Logger) (backends.Backend, error) {
 	switch opts.backend {
+	case backendNFTables:
+		return nftables.New(nftables.Options{Name: opts.table, Logger: logger})
 	case backendIPTables:
-		return newIPTables(opts, logger)
+		return iptables.New(iptables.Options{
+			Name: strings.ToUpper(opts.table), Logger: logger,
+			LocalhostNodePorts: true, // has an effect only if -nodeport-addresses names loopback addresses
+		})
 	case backendIPVS:
-		return newIPVS(opts, logger)
+		return ipvs.New(ipvs.Options{Name: opts.table + "-ipvs", Logger: logger})
 	default:
-		return newNFTables(opts, logger)
+		return nil, fmt.Errorf("%q is none of %s, %s, %s", opts.backend, backendNFTables, backendIPTables, backendIPVS)
 	}
 }
 
-func newNFTables(opts options, logger *slog.Logger) (plane, error) {
-	b, err := nftables.New(nftables.Options{Table: opts.table, Logger: logger})
-	if err != nil {
-		return plane{}, err
+// ready finds out whether the backend will work, and sets what it needs of the node.
+func (a *agent) ready(ctx context.Context) error {
+	if prober, ok := a.backend.(backends.Prober); ok {
+		if err := prober.Probe(ctx); err != nil {
+			return fmt.Errorf("probe %s: %w", a.opts.backend, err)
+		}
 	}
-	return plane{
-		Backend:    b,
-		name:       opts.backend,
-		statements: func() int { return b.LastStats().Statements },
-		warnings:   b.Warnings,
-	}, nil
-}
-
-func newIPTables(opts options, logger *slog.Logger) (plane, error) {
-	b, err := iptables.New(iptables.Options{
-		Prefix: strings.ToUpper(opts.table),
-		// Has an effect only if -nodeport-addresses names loopback addresses.
-		LocalhostNodePorts: true,
-		Logger:             logger,
-	})
-	if err != nil {
-		return plane{}, err
+	preparer, ok := a.backend.(backends.Preparer)
+	if !ok {
+		return nil
 	}
-	return plane{
-		Backend:    b,
-		name:       opts.backend,
-		statements: func() int { return b.LastStats().Statements },
-		warnings:   func(*plan.Plan) []string { return nil },
-	}, nil
-}
-
-// A prepared IPVS has had its switches of the kernel set before anything is written.
-type preparedIPVS struct {
-	*ipvs.Backend
-	logger *slog.Logger
-}
-
-func newIPVS(opts options, logger *slog.Logger) (plane, error) {
-	b, err := ipvs.New(ipvs.Options{Name: opts.table + "-ipvs", Logger: logger})
-	if err != nil {
-		return plane{}, err
-	}
-	return plane{
-		Backend: preparedIPVS{b, logger},
-		name:    opts.backend,
-		statements: func() int {
-			s := b.LastStats()
-			return s.Written + s.Statements + s.Addresses
-		},
-		warnings: b.Warnings,
-		sweep:    b.Sweep,
-	}, nil
-}
-
-// Probe also sets the switches.
-func (p preparedIPVS) Probe(ctx context.Context) error {
-	if err := p.Backend.Probe(ctx); err != nil {
-		return err
-	}
-	changed, err := p.Prepare()
-	for _, s := range changed {
-		p.logger.Info("switch of the kernel set", "name", s.Name, "value", s.Want, "before", s.Have, "why", s.Why)
+	changed, err := preparer.Prepare(ctx)
+	for _, c := range changed {
+		a.logger.Info("setting of the node changed", "setting", c)
 	}
 	return err
 }
 
-// sweepInterval is how often to look whether connections to endpoints that are gone have ended.
-const sweepInterval = time.Minute
+// warnings logs the backend's warnings after its first round. It is a consumer of the proxy, since no two
+// methods of a backend may run at once.
+type warnings struct {
+	backend backends.Backend
+	logger  *slog.Logger
+	told    bool
+}
 
-// sweep calls the plane's sweep from time to time until ctx is done.
-func (a *agent) sweep(ctx context.Context) error {
-	tick := time.NewTicker(sweepInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if _, err := a.plane.sweep(ctx); err != nil && ctx.Err() == nil {
-			a.logger.Warn("endpoints that are gone could not be removed", "error", err)
-			a.proxy.Trigger()
-		}
+// Sync needs nothing of a Delta but its plan.
+func (w *warnings) Sync(ctx context.Context, d *plan.Delta) error {
+	warner, ok := w.backend.(backends.Warner)
+	if !ok || w.told {
+		return nil
 	}
+	w.told = true
+	for _, text := range warner.Warnings(ctx, d.New) {
+		w.logger.Warn(text)
+	}
+	return nil
 }

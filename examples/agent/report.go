@@ -23,12 +23,9 @@ const durationUnit = 10 * time.Microsecond
 type reporter struct {
 	out     io.Writer
 	logger  *slog.Logger
-	plane   plane
 	metrics *metrics
 	tuner   *tuner
-	plan    func() *plan.Plan
 
-	warned bool // the backend's warnings were told
 	failed bool // the last round failed
 }
 
@@ -38,6 +35,7 @@ func (r *reporter) observer() proxy.Observer {
 		RoundEnded:    r.roundEnded,
 		Programmed:    func(_ types.NamespacedName, d time.Duration) { r.metrics.programmed.Observe(d.Seconds()) },
 		Checked:       r.checked,
+		Swept:         r.swept,
 		ProblemFound:  func(p plan.Problem) { r.problem(slog.LevelWarn, "left out", p) },
 		ProblemGone:   func(p plan.Problem) { r.problem(slog.LevelInfo, "no longer left out", p) },
 		ConflictFound: func(c plan.Conflict) { r.logger.Warn("address is taken", "conflict", c) },
@@ -47,17 +45,14 @@ func (r *reporter) observer() proxy.Observer {
 
 // roundEnded prints the line of the round.
 func (r *reporter) roundEnded(round proxy.Round) {
-	res, worked := round.Backend()
-	failed, statements := res.Failed, 0
-	if worked {
-		statements = r.plane.statements()
-	}
+	res, _ := round.Backend()
+	failed := res.Failed
 	if res.Err != nil && failed == 0 {
 		failed = max(res.Changes, 1) // nothing was written
 	}
 	_, _ = fmt.Fprintf(r.out, "sync full=%t changes=%d statements=%d failed=%d duration=%s\n",
-		res.Full, res.Changes, statements, failed, round.Duration.Round(durationUnit))
-	r.metrics.roundEnded(round, statements)
+		res.Full, res.Changes, res.Stats.Written, failed, round.Duration.Round(durationUnit))
+	r.metrics.roundEnded(round)
 	r.logRound(round)
 }
 
@@ -72,12 +67,12 @@ func (r *reporter) logRound(round proxy.Round) {
 	}
 	r.failed = round.Err != nil || round.Held > 0
 	r.tuner.roundEnded(round.Err == nil)
-	if r.warned || r.failed {
-		return
-	}
-	r.warned = true
-	for _, w := range r.plane.warnings(r.plan()) {
-		r.logger.Warn(w)
+}
+
+// swept is told what the backend removed since the last round.
+func (r *reporter) swept(_ int, err error) {
+	if err != nil {
+		r.logger.Warn("endpoints that drained could not be removed", "error", oneLine(err))
 	}
 }
 

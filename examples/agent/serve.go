@@ -34,7 +34,7 @@ func (a *agent) metricsMux() *http.ServeMux {
 	mux.Handle(healthcheck.PathHealthz, a.health.Healthz())
 	mux.Handle(healthcheck.PathLivez, a.health.Livez())
 	mux.HandleFunc("/proxyMode", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(a.plane.name))
+		_, _ = w.Write([]byte(a.opts.backend))
 	})
 	return mux
 }

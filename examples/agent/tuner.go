@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/backends/conntrack"
 )
 
@@ -89,10 +88,8 @@ func (t *tuner) roundEnded(worked bool) {
 // initOnly sets what only a program with all rights can set, so that the agent itself needs fewer: the
 // rules that Probe tries make the kernel load connection tracking.
 func (a *agent) initOnly(ctx context.Context) error {
-	if prober, ok := a.plane.Backend.(backends.Prober); ok {
-		if err := prober.Probe(ctx); err != nil {
-			return fmt.Errorf("probe %s: %w", a.plane.name, err)
-		}
+	if err := a.ready(ctx); err != nil {
+		return err
 	}
 	return a.tuner.apply()
 }

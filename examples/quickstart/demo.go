@@ -22,7 +22,7 @@ type demo struct {
 	backend backends.Backend
 	lab     *netlab.Lab // nil if packets are only traced
 
-	stats nftables.Stats // of the last Sync
+	stats backends.Stats // of the last Sync
 	shown bool           // the plan was printed
 }
 
@@ -49,7 +49,7 @@ func (d *demo) build(ctx context.Context, objects *manifests.Objects) error {
 		return err
 	}
 	d.lab = lab
-	backend, err := nftables.New(nftables.Options{Observer: func(s nftables.Stats) { d.stats = s }})
+	backend, err := nftables.New(nftables.Options{OnSync: func(s backends.Stats) { d.stats = s }})
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (d *demo) showSync(what string, p *plan.Plan) {
 	switch {
 	case d.lab != nil:
 		d.printf("   %d of %d Service ports written: %d nft statements in %s\n",
-			d.stats.Changes, p.Len(), d.stats.Statements, d.stats.Duration.Round(time.Millisecond/10))
+			d.stats.Changes, p.Len(), d.stats.Written, d.stats.Duration.Round(time.Millisecond/10))
 		if d.stats.Full {
 			d.printf("   (most of them, once for all, are chains that Services share)\n")
 		}
