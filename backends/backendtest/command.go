@@ -55,7 +55,10 @@ func (c *Command) Set(ctx context.Context, s State) error {
 		select {
 		case err := <-c.ended:
 			c.process = nil
-			return fmt.Errorf("the program ended by itself: %w", errors.Join(err, errors.New("status 0 is none of its own")))
+			if err == nil {
+				return errors.New("the program ended by itself with status 0")
+			}
+			return fmt.Errorf("the program ended by itself: %w", err)
 		default:
 			return nil
 		}
