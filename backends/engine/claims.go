@@ -14,7 +14,7 @@ type claims[ID comparable, V any] map[ID][]claim[V]
 // A claim is the wish of one port for an object.
 type claim[V any] struct {
 	port   *plan.Port // nil for what belongs to no port
-	value  *V
+	value  V
 	rank   uint8
 	shared bool
 	held   bool // of an older version of the port, which could not be replaced
@@ -47,7 +47,7 @@ func (c claims[ID, V]) winner(id ID) *V {
 			best = other
 		}
 	}
-	return best.value
+	return &best.value
 }
 
 // add adds a claim unless the port has one.
@@ -75,7 +75,7 @@ func (c claims[ID, V]) remove(id ID, key plan.Key) {
 func (c claims[ID, V]) enter(s stage[ID, V]) {
 	for i := range s.objects {
 		if o := &s.objects[i]; o.Shared || s.held {
-			c.add(o.ID, claim[V]{s.port, &o.Value, o.Rank, o.Shared, s.held})
+			c.add(o.ID, claim[V]{s.port, o.Value, o.Rank, o.Shared, s.held})
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (c claims[ID, V]) join(s stage[ID, V]) {
 	for i := range s.objects {
 		o := &s.objects[i]
 		if _, ok := c[o.ID]; ok && !o.Shared {
-			c.add(o.ID, claim[V]{port: s.port, value: &o.Value, rank: o.Rank})
+			c.add(o.ID, claim[V]{port: s.port, value: o.Value, rank: o.Rank})
 		}
 	}
 }

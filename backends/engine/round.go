@@ -287,7 +287,7 @@ func (r *round[ID, V]) try(ctx context.Context, steps []*step[ID, V], andStrays 
 	t := r.turn(steps)
 	edits := t.edits()
 	if andStrays {
-		edits = slices.Concat(edits, removals(r.e.strays, t.index))
+		edits = append(edits, removals(r.e.strays, t.index)...)
 	}
 	err := r.put(ctx, edits)
 	if errors.Is(err, ErrRefused) {

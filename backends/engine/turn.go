@@ -63,7 +63,8 @@ func (r *round[ID, V]) note(t *turn[ID, V], id ID, own *V) {
 		before = w
 	}
 	if v, ok := r.e.strays[id]; ok {
-		before = &v
+		have := v // on the heap only if there is one
+		before = &have
 	}
 	t.index[id] = len(t.cells)
 	t.cells = append(t.cells, cell[ID, V]{id: id, before: before})
@@ -71,14 +72,26 @@ func (r *round[ID, V]) note(t *turn[ID, V], id ID, own *V) {
 
 // edits returns what has to be written.
 func (t *turn[ID, V]) edits() []Edit[ID, V] {
-	var out []Edit[ID, V]
-	for _, c := range t.cells {
-		if (c.before == nil) == (c.after == nil) && (c.before == nil || t.equal(*c.before, *c.after)) {
-			continue
+	n := 0
+	for i := range t.cells {
+		if t.differs(&t.cells[i]) {
+			n++
 		}
-		out = append(out, Edit[ID, V]{c.id, c.before, c.after})
+	}
+	out := make([]Edit[ID, V], 0, n)
+	for i := range t.cells {
+		if c := &t.cells[i]; t.differs(c) {
+			out = append(out, Edit[ID, V]{c.id, c.before, c.after})
+		}
 	}
 	return out
+}
+
+func (t *turn[ID, V]) differs(c *cell[ID, V]) bool {
+	if c.before == nil || c.after == nil {
+		return c.before != c.after
+	}
+	return !t.equal(*c.before, *c.after)
 }
 
 // removals returns edits that remove objects, but for those in an index.
