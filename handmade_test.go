@@ -104,6 +104,7 @@ func handMadeMethods(t *testing.T) []any {
 		plan.Conflict{},
 		plan.Problem{},
 		plan.Health{},
+		plan.Shape{}, plan.Shape{250}, &plan.Trace{},
 		plan.NodePortAddresses{},
 		plan.Action{Verdict: 250, Pool: 250},
 		plan.FrontendKind(250), plan.Origin(-1), plan.Verdict(250), plan.Pool(250),

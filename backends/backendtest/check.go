@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -137,8 +136,8 @@ func (p *player) compareTrace(l line, trace plan.Trace) string {
 			continue
 		}
 		seen[i] = true
-		if masquerades(trace, e) != l.pool[i].masquerade {
-			wrong = append(wrong, fmt.Sprintf("masquerade to %s: got %t", p.name(e.Addr), masquerades(trace, e)))
+		if trace.Masquerades(e) != l.pool[i].masquerade {
+			wrong = append(wrong, fmt.Sprintf("masquerade to %s: got %t", p.name(e.Addr), trace.Masquerades(e)))
 		}
 	}
 	for i, ok := range seen {
@@ -147,14 +146,6 @@ func (p *player) compareTrace(l line, trace plan.Trace) string {
 		}
 	}
 	return strings.Join(wrong, "; ")
-}
-
-// masquerades says what a Trace means for one endpoint.
-func masquerades(trace plan.Trace, e *endpoints.Endpoint) bool {
-	if slices.Contains(trace.Hairpin, e) {
-		return true
-	}
-	return trace.Masquerade && !slices.Contains(trace.Exempt, e)
 }
 
 // index returns which of the targets an address is, -1 if none.

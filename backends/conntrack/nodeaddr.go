@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -22,7 +23,7 @@ func nodeAddressesOf(p *plan.Plan, f corev1.IPFamily, local []netip.Addr) nodeAd
 		return n
 	}
 	for _, a := range slices.Concat(p.Config().Node.Addresses, local) {
-		if !a.IsLoopback() && !a.IsLinkLocalUnicast() {
+		if ip.Family(a) == f && n.Serves(a) {
 			n.local = append(n.local, a)
 		}
 	}
@@ -35,11 +36,9 @@ func (n nodeAddresses) has(a netip.Addr) bool {
 	if _, ok := slices.BinarySearchFunc(n.local, a, netip.Addr.Compare); ok {
 		return true
 	}
-	return slices.Contains(n.Addrs, a) ||
-		slices.ContainsFunc(n.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+	return plan.NodePortAddresses{Addrs: n.Addrs, Prefixes: n.Prefixes}.Serves(a) // whatever else is local
 }
 
 func (n nodeAddresses) equal(o nodeAddresses) bool {
-	return n.Any == o.Any && slices.Equal(n.Addrs, o.Addrs) && slices.Equal(n.Prefixes, o.Prefixes) &&
-		slices.Equal(n.local, o.local)
+	return n.Equal(o.NodePortAddresses) && slices.Equal(n.local, o.local)
 }

@@ -3,9 +3,7 @@ package iptables
 import (
 	"bytes"
 	"net/netip"
-	"slices"
 
-	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -91,7 +89,7 @@ func (c *compiler) placeOf(f *plan.Frontend, ips, ports tree) place {
 // is not forwarded at an external address must not be taken for a NodePort's.
 func (c *compiler) forward(f *plan.Frontend) {
 	at := c.placeOf(f, treeIPs, treePorts)
-	s := shape.Forwarding(f.Actions)
+	s := f.Forwarding()
 	switch {
 	case s.Forwards() && f.Restricted:
 		c.places[at] = goTo(c.add(nat, hashed(letterFirewall, c.siteText(f)), func() []string {
@@ -111,27 +109,27 @@ func (c *compiler) forward(f *plan.Frontend) {
 
 // row returns the chain that forwards by origin: that of the pool itself if
 // nothing else is to be done, or if only packets of this row come there.
-func (c *compiler) row(s shape.Shape) string {
-	if letter, ok := s.Uniform(false); ok && (letter == shape.Cluster || letter == shape.Local) {
+func (c *compiler) row(s plan.Shape) string {
+	if letter, ok := s.Uniform(false); ok && (letter == plan.LetterCluster || letter == plan.LetterLocal) {
 		return c.pool(letter)
 	}
 	if mark, letter, ok := c.markFirst(s); ok && c.onlyRow(s, letter) {
 		name := c.poolName(letter)
 		return c.add(nat, name, func() []string { return append([]string{mark}, c.choose(letter)...) })
 	}
-	name := hashed(letterRow, c.about+" "+string(s[:]))
+	name := hashed(letterRow, c.about+" "+s.String())
 	return c.add(nat, name, func() []string { return c.byOrigin(s, c.forwardBy) })
 }
 
 // forwardBy returns what is done for one letter, one rule each.
 func (c *compiler) forwardBy(letter byte) []string {
 	switch letter {
-	case shape.Cluster, shape.Local:
+	case plan.LetterCluster, plan.LetterLocal:
 		return []string{goTo(c.pool(letter))}
-	case shape.ClusterMasq:
-		return []string{c.setMark(), goTo(c.pool(shape.Cluster))}
-	case shape.LocalMasq:
-		return []string{c.setMark(), goTo(c.pool(shape.Local))}
+	case plan.LetterClusterMasq:
+		return []string{c.setMark(), goTo(c.pool(plan.LetterCluster))}
+	case plan.LetterLocalMasq:
+		return []string{c.setMark(), goTo(c.pool(plan.LetterLocal))}
 	default:
 		return []string{doAccept}
 	}
@@ -139,16 +137,16 @@ func (c *compiler) forwardBy(letter byte) []string {
 
 // markFirst returns the rule that marks what a row masquerades, if one rule can say that and all
 // that the row forwards goes to one pool.
-func (c *compiler) markFirst(s shape.Shape) (rule string, letter byte, ok bool) {
+func (c *compiler) markFirst(s plan.Shape) (rule string, letter byte, ok bool) {
 	switch s {
-	case shape.Shape{shape.ClusterMasq, shape.ClusterMasq, shape.ClusterMasq}:
-		return c.setMark(), shape.Cluster, true
-	case shape.Shape{shape.LocalMasq, shape.LocalMasq, shape.LocalMasq}:
-		return c.setMark(), shape.Local, true
-	case shape.Shape{shape.Cluster, shape.ClusterMasq, shape.ClusterMasq}:
-		letter = shape.Cluster
-	case shape.Shape{shape.Local, shape.LocalMasq, shape.LocalMasq}:
-		letter = shape.Local
+	case plan.Shape{plan.LetterClusterMasq, plan.LetterClusterMasq, plan.LetterClusterMasq}:
+		return c.setMark(), plan.LetterCluster, true
+	case plan.Shape{plan.LetterLocalMasq, plan.LetterLocalMasq, plan.LetterLocalMasq}:
+		return c.setMark(), plan.LetterLocal, true
+	case plan.Shape{plan.LetterCluster, plan.LetterClusterMasq, plan.LetterClusterMasq}:
+		letter = plan.LetterCluster
+	case plan.Shape{plan.LetterLocal, plan.LetterLocalMasq, plan.LetterLocalMasq}:
+		letter = plan.LetterLocal
 	}
 	pods := c.podSources()
 	if letter == 0 || len(pods) != 1 {
@@ -158,13 +156,13 @@ func (c *compiler) markFirst(s shape.Shape) (rule string, letter byte, ok bool) 
 }
 
 // onlyRow reports whether no other row of the port sends packets to the pool of a letter.
-func (c *compiler) onlyRow(s shape.Shape, letter byte) bool {
-	masq := byte(shape.ClusterMasq)
-	if letter == shape.Local {
-		masq = shape.LocalMasq
+func (c *compiler) onlyRow(s plan.Shape, letter byte) bool {
+	masq := byte(plan.LetterClusterMasq)
+	if letter == plan.LetterLocal {
+		masq = plan.LetterLocalMasq
 	}
 	for i := range c.port.Frontends {
-		other := shape.Forwarding(c.port.Frontends[i].Actions)
+		other := c.port.Frontends[i].Forwarding()
 		if other != s && bytes.ContainsAny(other[:], string([]byte{letter, masq})) {
 			return false
 		}
@@ -173,7 +171,7 @@ func (c *compiler) onlyRow(s shape.Shape, letter byte) bool {
 }
 
 func (c *compiler) poolName(letter byte) string {
-	if letter == shape.Local {
+	if letter == plan.LetterLocal {
 		return hashed(letterLocal, c.about)
 	}
 	return hashed(letterCluster, c.about)
@@ -188,7 +186,7 @@ func (c *compiler) pool(letter byte) string {
 // used before, if there is affinity, else each with the same probability.
 func (c *compiler) choose(letter byte) []string {
 	list := c.port.Cluster
-	if letter == shape.Local {
+	if letter == plan.LetterLocal {
 		list = c.port.Local
 	}
 	affine := c.port.AffinityTimeout > 0
@@ -220,16 +218,16 @@ func (c *compiler) clients(e *endpoints.Endpoint) string {
 // was translated.
 func (c *compiler) deny(f *plan.Frontend) {
 	at := c.placeOf(f, treeDenyIPs, treeDenyPorts)
-	s := shape.Denying(f.Actions)
-	stays := c.staysInPlace(f)
+	s := f.Denying()
+	stays := c.port.HasEndpointAt(f)
 	letter, one := s.Uniform(!stays)
 	var do string
 	switch {
-	case one && letter == shape.Pass && !f.Restricted:
+	case one && letter == plan.LetterPass && !f.Restricted:
 		return
-	case one && letter == shape.Reject:
+	case one && letter == plan.LetterReject:
 		do = doReject
-	case one && letter == shape.Pass && stays:
+	case one && letter == plan.LetterPass && stays:
 		do = doReturn
 	case one:
 		do = doDrop
@@ -249,18 +247,11 @@ func (c *compiler) deny(f *plan.Frontend) {
 	}))
 }
 
-// staysInPlace reports whether an endpoint of the port has the address and port of a frontend.
-func (c *compiler) staysInPlace(f *plan.Frontend) bool {
-	at := netip.AddrPortFrom(f.Addr, f.Port)
-	same := func(e *endpoints.Endpoint) bool { return e.Addr == at }
-	return slices.ContainsFunc(c.port.Cluster, same) || slices.ContainsFunc(c.port.Local, same)
-}
-
 func denyBy(letter byte) []string {
 	switch letter {
-	case shape.Reject:
+	case plan.LetterReject:
 		return []string{doReject}
-	case shape.Drop:
+	case plan.LetterDrop:
 		return []string{doDrop}
 	default:
 		return []string{doReturn}

@@ -46,20 +46,12 @@ type family struct {
 	command  string // begins the names of the programs
 	bits     int    // of an address
 	loopback netip.Prefix
-	unserved []netip.Prefix // local addresses that never serve NodePorts unless named
 }
 
 func families() []*family {
-	loopback4, loopback6 := netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")
 	return []*family{
-		{
-			ip: corev1.IPv4Protocol, command: "iptables", bits: 32, loopback: loopback4,
-			unserved: []netip.Prefix{loopback4, netip.MustParsePrefix("169.254.0.0/16")},
-		},
-		{
-			ip: corev1.IPv6Protocol, command: "ip6tables", bits: 128, loopback: loopback6,
-			unserved: []netip.Prefix{loopback6, netip.MustParsePrefix("fe80::/10")},
-		},
+		{ip: corev1.IPv4Protocol, command: "iptables", bits: 32, loopback: netip.MustParsePrefix("127.0.0.0/8")},
+		{ip: corev1.IPv6Protocol, command: "ip6tables", bits: 128, loopback: netip.MustParsePrefix("::1/128")},
 	}
 }
 

@@ -61,8 +61,7 @@ func (l *layout) servesLoopback() bool { return len(l.nodePorts.Prefixes) > 0 }
 func (l *layout) equal(o *layout) bool {
 	return l.ip == o.ip && l.mark == o.mark && l.dropInvalid == o.dropInvalid && l.guard == o.guard &&
 		slices.Equal(l.podCIDRs, o.podCIDRs) && slices.Equal(l.podInterfaces, o.podInterfaces) &&
-		slices.Equal(l.serviceCIDRs, o.serviceCIDRs) && l.nodePorts.Any == o.nodePorts.Any &&
-		slices.Equal(l.nodePorts.Addrs, o.nodePorts.Addrs) && slices.Equal(l.nodePorts.Prefixes, o.nodePorts.Prefixes)
+		slices.Equal(l.serviceCIDRs, o.serviceCIDRs) && l.nodePorts.Equal(o.nodePorts)
 }
 
 // fixedChains returns the chains that a table always has, those of dispatches aside.
@@ -156,7 +155,7 @@ func (l *layout) perNodePortAddress(what string) []string {
 	if !l.nodePorts.Any {
 		return rules
 	}
-	for _, p := range l.unserved {
+	for _, p := range l.nodePorts.Except {
 		rules = append(rules, words(destination(p), doReturn))
 	}
 	return append(rules, words(toNode, what))

@@ -1,13 +1,12 @@
 package iptables
 
 import (
-	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
 // byOrigin returns rules that do for each origin what its letter says. The order
 // pod, node, outside decides for a source that is several of them.
-func (l *layout) byOrigin(s shape.Shape, what func(letter byte) []string) []string {
+func (l *layout) byOrigin(s plan.Shape, what func(letter byte) []string) []string {
 	var rules []string
 	add := func(match string, letter byte) {
 		for _, do := range what(letter) {

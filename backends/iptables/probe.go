@@ -40,7 +40,7 @@ func (f *family) features(o Options) []feature {
 		}},
 		{name: "target MARK", table: nat, rules: []string{l.setMark(), l.clearMark()}},
 		{name: "target DNAT", table: nat, rules: []string{
-			protocolTCP.only() + " -j DNAT --to-destination " + f.unserved[0].Addr().String(),
+			protocolTCP.only() + " -j DNAT --to-destination " + f.loopback.Addr().String(),
 		}},
 		{name: "target MASQUERADE with random-fully", table: nat, rules: []string{doMasquerade}},
 		{name: "target REJECT", table: filter, rules: []string{doReject}},

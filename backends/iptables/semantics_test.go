@@ -84,7 +84,7 @@ func expected(tr plan.Trace) string {
 	}
 	var list []string
 	for _, e := range tr.Endpoints {
-		masq := tr.Masquerade && !slices.Contains(tr.Exempt, e) || slices.Contains(tr.Hairpin, e)
+		masq := tr.Masquerades(e)
 		list = append(list, fmt.Sprintf("%s masq=%t", e, masq))
 	}
 	return strings.Join(list, ", ")

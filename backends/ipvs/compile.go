@@ -62,7 +62,7 @@ type node struct {
 	opts  Options
 	own   map[netip.Addr]bool // addresses that are on this machine without us, or should be
 	here  map[netip.Addr]bool // of these, those that are; nil if that is not known
-	local []netip.Addr        // of these, those that serve NodePorts with "all"
+	local []netip.Addr        // those that are, to choose NodePort addresses from
 	plan  *plan.Plan
 	mark  func(k plan.Key, pool plan.Pool) uint32
 }
@@ -109,11 +109,9 @@ func (n *node) addresses(p *plan.Port, f *plan.Frontend) []netip.Addr {
 	}
 	a := n.plan.NodePortAddresses(p.Family)
 	addrs := slices.Clone(a.Addrs)
-	if a.Any {
-		for _, l := range n.local {
-			if ip.Family(l) == p.Family && !slices.Contains(addrs, l) {
-				addrs = append(addrs, l)
-			}
+	for _, l := range n.local {
+		if ip.Family(l) == p.Family && a.Serves(l) && !slices.Contains(addrs, l) {
+			addrs = append(addrs, l)
 		}
 	}
 	return slices.DeleteFunc(addrs, unservable)

@@ -133,15 +133,12 @@ func (b *Backend) free(mark uint32) {
 // newNode returns what programs for a plan depend on.
 func (b *Backend) newNode(p *plan.Plan, others []netip.Addr) *node {
 	cfg := p.Config()
-	n := &node{opts: b.opts, plan: p, own: make(map[netip.Addr]bool), mark: b.mark}
+	n := &node{opts: b.opts, local: others, plan: p, own: make(map[netip.Addr]bool), mark: b.mark}
 	if len(others) > 0 {
 		n.here = make(map[netip.Addr]bool, len(others))
 	}
 	for _, a := range others {
 		n.own[a], n.here[a] = true, true
-		if !a.IsLoopback() && !a.IsLinkLocalUnicast() {
-			n.local = append(n.local, a)
-		}
 	}
 	for _, a := range cfg.Node.Addresses {
 		n.own[a] = true

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -151,11 +150,11 @@ func (a *affinity) addPool(p *program, pl pool) {
 }
 
 // row returns the chain that does what sh says, and adds it if it is new.
-func (a *affinity) row(p *program, sh shape.Shape) string {
+func (a *affinity) row(p *program, sh plan.Shape) string {
 	cluster, local := a.clusterPool().pick, a.localPool().pick
-	if letter, ok := sh.Uniform(false); ok && letter == shape.Cluster {
+	if letter, ok := sh.Uniform(false); ok && letter == plan.LetterCluster {
 		return cluster
-	} else if ok && letter == shape.Local {
+	} else if ok && letter == plan.LetterLocal {
 		return local
 	}
 	name := string(a.affinityNames) + "-row-" + string(sh[:])

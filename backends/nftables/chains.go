@@ -60,8 +60,8 @@ func (f *family) baseChains(l *layout) []chain {
 // are served, and nothing for others.
 func (l *layout) perNodePortAddress(f *family, what string) []string {
 	rules := []string{f.destinationIn(boxNodePortAddresses, what)}
-	if l.anyNodePort[f.ip] {
-		rules = append(rules, f.servedLocalAddress(what))
+	if n := l.nodePorts[f.ip]; n.Any {
+		rules = append(rules, f.localBut(n.Except, what))
 	}
 	return rules
 }

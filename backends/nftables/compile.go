@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -48,7 +47,7 @@ func settle(old *portState, p *plan.Port) *portState {
 
 func usedPools(p *plan.Port) (cluster, local bool) {
 	for _, fe := range p.Frontends {
-		s := shape.Forwarding(fe.Actions)
+		s := fe.Forwarding()
 		cluster = cluster || s.UsesCluster()
 		local = local || s.UsesLocal()
 	}
@@ -93,7 +92,7 @@ func (c portCompiler) frontend(fe *plan.Frontend) {
 	}
 	at.verdict(c.p, boxServices, boxNodePorts, c.dispatch(fe, at))
 	if c.affine == nil {
-		at.pools(c.p, c.s, shape.Forwarding(fe.Actions))
+		at.pools(c.p, c.s, fe.Forwarding())
 	}
 	at.verdict(c.p, boxNoEndpointIPs, boxNoEndpointPorts, c.denial(fe))
 	if fe.Restricted {
@@ -103,7 +102,7 @@ func (c portCompiler) frontend(fe *plan.Frontend) {
 
 // dispatch returns the verdict with which a frontend's packets begin, "" for none.
 func (c portCompiler) dispatch(fe *plan.Frontend, at target) string {
-	sh := shape.Forwarding(fe.Actions)
+	sh := fe.Forwarding()
 	if !sh.Forwards() {
 		if at.nodePort {
 			return ""
@@ -113,9 +112,9 @@ func (c portCompiler) dispatch(fe *plan.Frontend, at target) string {
 	if c.affine != nil {
 		return gotoChain(c.affine.row(c.p, sh))
 	}
-	if letter, ok := sh.Uniform(false); ok && letter == shape.Cluster {
+	if letter, ok := sh.Uniform(false); ok && letter == plan.LetterCluster {
 		return gotoChain(place{nodePort: at.nodePort}.pick())
-	} else if ok && letter == shape.Local {
+	} else if ok && letter == plan.LetterLocal {
 		return gotoChain(place{at.nodePort, true}.pick())
 	}
 	row := shared{kind: rowChain, shape: sh}
@@ -128,22 +127,16 @@ func (c portCompiler) dispatch(fe *plan.Frontend, at target) string {
 // whose packets are not forwarded, the others need no exception: theirs were translated. But the kernel does not take down as a
 // translation what changes nothing, to an endpoint at the very address and port of the frontend.
 func (c portCompiler) denial(fe *plan.Frontend) string {
-	sh := shape.Denying(fe.Actions)
-	if !sh.Has(shape.Reject, shape.Drop) {
+	sh := fe.Denying()
+	if !sh.Has(plan.LetterReject, plan.LetterDrop) {
 		return ""
 	}
-	if letter, ok := sh.Uniform(!c.staysInPlace(fe)); ok {
+	if letter, ok := sh.Uniform(!c.s.port.HasEndpointAt(fe)); ok {
 		return deny(letter)
 	}
 	chain := shared{kind: denyChain, shape: sh}
 	c.p.shared = append(c.p.shared, chain)
 	return gotoChain(chain.name())
-}
-
-// staysInPlace reports whether an endpoint of the port has the address and port of a frontend.
-func (c portCompiler) staysInPlace(fe *plan.Frontend) bool {
-	at := netip.AddrPortFrom(fe.Addr, fe.Port)
-	return slices.ContainsFunc(c.s.port.Reachable, func(e *endpoints.Endpoint) bool { return e.Addr == at })
 }
 
 // A target is where the elements of one frontend go.
@@ -170,7 +163,7 @@ func (t target) verdict(p *program, address, nodePort, verdict string) {
 }
 
 // pools adds the elements of the pools that sh uses.
-func (t target) pools(p *program, s *portState, sh shape.Shape) {
+func (t target) pools(p *program, s *portState, sh plan.Shape) {
 	if sh.UsesCluster() {
 		t.slots(p, false, s.cluster)
 	}

@@ -15,23 +15,22 @@ type layout struct {
 	mark            uint32
 	affinityClients int
 	podInterfaces   []string
-	detectsPods     bool
-	anyNodePort     map[corev1.IPFamily]bool
+	nodePorts       map[corev1.IPFamily]plan.NodePortAddresses
 }
 
 func newLayout(o Options, p *plan.Plan) *layout {
 	cfg := p.Config()
 	l := &layout{
-		table: o.Name, mark: o.MasqueradeMark, affinityClients: o.AffinityClients, anyNodePort: make(map[corev1.IPFamily]bool),
+		table: o.Name, mark: o.MasqueradeMark, affinityClients: o.AffinityClients,
+		nodePorts: make(map[corev1.IPFamily]plan.NodePortAddresses),
 	}
 	for _, name := range cfg.PodInterfaces {
 		if usableInterface(name) {
 			l.podInterfaces = append(l.podInterfaces, name)
 		}
 	}
-	l.detectsPods = len(l.podInterfaces)+len(cfg.Node.PodCIDRs) > 0
 	for _, f := range families() {
-		l.anyNodePort[f.ip] = p.NodePortAddresses(f.ip).Any
+		l.nodePorts[f.ip] = p.NodePortAddresses(f.ip)
 	}
 	return l
 }

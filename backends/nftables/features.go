@@ -22,7 +22,7 @@ func (f *family) features(o Options) []feature {
 		{"dnat by a map and numgen", "Linux 5.7", piece(pick.chain(f, l), boxEndpoints("tcp", false))},
 		{"masquerade", "Linux 5.2", piece(hookedAt(
 			hook{"nat", "postrouting", prioritySNAT}, l.masqueradeMarked(), sameaddr.NFT(f.ip)[0]))},
-		{"fib", "Linux 4.10", piece(regular(f.servedLocalAddress(ruleReturn), localOnly+" "+ruleReturn))},
+		{"fib", "Linux 4.10", piece(regular(f.localBut(nil, ruleReturn), localOnly+" "+ruleReturn))},
 		{"reject and ct", "Linux 4.10", piece(hookedAt(hook{"filter", "forward", priorityFilter}, newUntranslated(ruleReject)))},
 		{"ranges in concatenations", "Linux 5.6", piece(regular(f.restrictAddress()), boxRestricted, boxAllowed)},
 		{"maps that packets write", "Linux 5.13", f.affinityPiece(l)},

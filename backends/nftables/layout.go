@@ -73,19 +73,12 @@ type family struct {
 	ip       corev1.IPFamily
 	nft      string // as nft spells it
 	addrType string // of a set's key
-	unserved []netip.Prefix
 }
 
 func families() []*family {
 	return []*family{
-		{
-			ip: corev1.IPv4Protocol, nft: "ip", addrType: "ipv4_addr",
-			unserved: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16")},
-		},
-		{
-			ip: corev1.IPv6Protocol, nft: "ip6", addrType: "ipv6_addr",
-			unserved: []netip.Prefix{netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fe80::/10")},
-		},
+		{ip: corev1.IPv4Protocol, nft: "ip", addrType: "ipv4_addr"},
+		{ip: corev1.IPv6Protocol, nft: "ip6", addrType: "ipv6_addr"},
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
 )
@@ -53,9 +52,9 @@ func TestPrivateNames(t *testing.T) {
 
 func TestSharedNames(t *testing.T) {
 	all := []shared{
-		{kind: denyChain, shape: shape.Shape{'r', 'r', 'd'}},
-		{kind: rowChain, shape: shape.Shape{'l', 'L', 'L'}},
-		{kind: rowChain, place: place{nodePort: true}, shape: shape.Shape{'c', 'C', 'l'}},
+		{kind: denyChain, shape: plan.Shape{'r', 'r', 'd'}},
+		{kind: rowChain, shape: plan.Shape{'l', 'L', 'L'}},
+		{kind: rowChain, place: place{nodePort: true}, shape: plan.Shape{'c', 'C', 'l'}},
 		{kind: pickChain, proto: "sctp", place: place{true, true}, size: 100},
 	}
 	for n := 1; n <= 64; n++ {

@@ -157,7 +157,7 @@ func rightAnswer(got netlab.Answer, trace plan.Trace) error {
 		return fmt.Errorf("%s answered, want one of %v", got.Server, trace.Endpoints)
 	}
 	e := trace.Endpoints[at]
-	masquerade := trace.Masquerade && !slices.Contains(trace.Exempt, e) || slices.Contains(trace.Hairpin, e)
+	masquerade := trace.Masquerades(e)
 	if kept := got.Peer.Addr() == trace.Packet.Source; kept == masquerade && trace.Origin != plan.FromNode {
 		return fmt.Errorf("%s saw %s, want masqueraded %v", got.Server, got.Peer, masquerade)
 	}

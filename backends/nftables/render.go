@@ -68,10 +68,10 @@ func (f *family) destinationIn(box, what string) string {
 
 func (f *family) sourceIn(box string) string { return f.addr("saddr") + " @" + box }
 
-// servedLocalAddress matches what NodePorts are served on when every address serves.
-func (f *family) servedLocalAddress(what string) string {
+// localBut matches local destinations that are not in the given ranges.
+func (f *family) localBut(except []netip.Prefix, what string) string {
 	words := []string{"fib daddr type local"}
-	for _, p := range f.unserved {
+	for _, p := range except {
 		words = append(words, f.addr("daddr")+" != "+p.String())
 	}
 	return strings.Join(append(words, what), " ")

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vipkit/vipkit/backends/internal/shape"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -12,10 +11,10 @@ import (
 // everything about the chain's rules.
 type shared struct {
 	kind  sharedKind
-	place             // of a pick; a row and a denial have no pool
-	proto protocol    // of a pick
-	size  int         // of a pick: how many endpoints there are
-	shape shape.Shape // of a row or a denial
+	place            // of a pick; a row and a denial have no pool
+	proto protocol   // of a pick
+	size  int        // of a pick: how many endpoints there are
+	shape plan.Shape // of a row or a denial
 }
 
 type sharedKind int
@@ -33,10 +32,10 @@ func (s shared) name() string {
 	case pickChain:
 		return s.pick() + "-" + string(s.proto) + "-" + strconv.Itoa(s.size)
 	case rowChain:
-		return s.prefixed("row") + "-" + string(s.shape[:])
+		return s.prefixed("row") + "-" + s.shape.String()
 	case denyChain:
 	}
-	return "deny-" + string(s.shape[:])
+	return "deny-" + s.shape.String()
 }
 
 // parseShared is the reverse of name; ok is false for all other names.
@@ -96,13 +95,13 @@ func (s shared) chain(f *family, l *layout) chain {
 // forward returns what a chain does for one letter, given the chains of the pools.
 func (l *layout) forward(letter byte, cluster, local string) string {
 	switch letter {
-	case shape.Cluster:
+	case plan.LetterCluster:
 		return gotoChain(cluster)
-	case shape.ClusterMasq:
+	case plan.LetterClusterMasq:
 		return l.setMark() + " " + gotoChain(cluster)
-	case shape.Local:
+	case plan.LetterLocal:
 		return gotoChain(local)
-	case shape.LocalMasq:
+	case plan.LetterLocalMasq:
 		return l.setMark() + " " + gotoChain(local)
 	default:
 		return ruleReturn
@@ -111,9 +110,9 @@ func (l *layout) forward(letter byte, cluster, local string) string {
 
 func deny(letter byte) string {
 	switch letter {
-	case shape.Reject:
+	case plan.LetterReject:
 		return gotoChain(chainRefuse)
-	case shape.Drop:
+	case plan.LetterDrop:
 		return ruleDrop
 	default:
 		return ruleReturn
@@ -122,7 +121,7 @@ func deny(letter byte) string {
 
 // byOrigin returns rules that do for each origin what its letter says. The order
 // pod, node, outside decides for a source that is several of them.
-func (l *layout) byOrigin(f *family, s shape.Shape, what func(letter byte) string) []string {
+func (l *layout) byOrigin(f *family, s plan.Shape, what func(letter byte) string) []string {
 	var rules []string
 	pod, node, outside := s[plan.FromPod], s[plan.FromNode], s[plan.FromOutside]
 	if pod != node || node != outside {

@@ -204,7 +204,7 @@ func (c *cluster) expectPass(e *expectation, p probe, from string) {
 
 func expectForward(e *expectation, p probe, from string) {
 	for _, ep := range e.trace.Endpoints {
-		masquerade := e.trace.Masquerade && !slices.Contains(e.trace.Exempt, ep) || slices.Contains(e.trace.Hairpin, ep)
+		masquerade := e.trace.Masquerades(ep)
 		seen := from
 		if masquerade {
 			seen = netlab.NodeName

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -79,15 +78,16 @@ func (b *Backend) Trace(packet plan.Packet) plan.Trace { return b.Switch.Trace(p
 
 // Trace tells what becomes of a packet.
 func (s *Switch) Trace(packet plan.Packet) plan.Trace {
-	t := plan.Trace{Packet: packet, Origin: s.origin(packet)}
+	t := plan.Trace{Packet: packet, Origin: s.node().Origin(packet)}
 	flow, ok := s.find(packet)
+	isDestination := func(r netip.Prefix) bool { return r.Contains(packet.Destination.Addr()) }
 	switch {
-	case !ok && inAny(s.node().Config().ServiceCIDRs, packet.Destination.Addr()):
+	case !ok && slices.ContainsFunc(s.node().Config().ServiceCIDRs, isDestination):
 		t.Verdict = plan.Drop
 	case !ok: // t.Verdict is plan.Pass
 	case flow.Port == nil:
 		t.Verdict = plan.Reject
-	case flow.Frontend.Restricted && !inAny(flow.Frontend.Allow, packet.Source):
+	case !flow.Frontend.Allows(packet.Source):
 		t.Verdict = plan.Drop
 	default:
 		s.apply(flow, &t)
@@ -106,18 +106,11 @@ func (s *Switch) find(packet plan.Packet) (Flow, bool) {
 		return f, true
 	}
 	m.Addr = netip.Addr{}
-	if f, ok := s.flows[m]; ok && s.servesNodePorts(m.Family, dst) {
+	if f, ok := s.flows[m]; ok && s.node().ServesNodePorts(dst) {
 		return f, true
 	}
 	f, ok := s.flows[Match{Addr: dst, Family: m.Family}]
 	return f, ok
-}
-
-func (s *Switch) servesNodePorts(f corev1.IPFamily, a netip.Addr) bool {
-	serve := s.node().NodePortAddresses(f)
-	ordinary := !a.IsLoopback() && !a.IsLinkLocalUnicast()
-	return slices.Contains(serve.Addrs, a) || inAny(serve.Prefixes, a) ||
-		serve.Any && ordinary && slices.Contains(s.node().Config().Node.Addresses, a)
 }
 
 // apply does what a flow says for the origin of a packet.
@@ -126,30 +119,11 @@ func (s *Switch) apply(f Flow, t *plan.Trace) {
 	t.Verdict, t.Masquerade = action.Verdict, action.Masquerade
 	t.Endpoints = f.Port.Endpoints(action.Pool)
 	for _, e := range t.Endpoints {
-		switch addr := e.Addr.Addr(); {
-		case addr == t.Packet.Source:
+		switch masquerade := s.node().Masquerades(t.Packet, action, e); {
+		case masquerade && !action.Masquerade:
 			t.Hairpin = append(t.Hairpin, e)
-		case t.Origin != plan.FromNode && slices.Contains(s.node().Config().Node.Addresses, addr):
-			t.Exempt = append(t.Exempt, e) // it ends on the node itself
+		case !masquerade && action.Masquerade:
+			t.Exempt = append(t.Exempt, e)
 		}
 	}
-}
-
-func (s *Switch) origin(packet plan.Packet) plan.Origin {
-	isPods := func(pattern string) bool {
-		prefix, many := strings.CutSuffix(pattern, "*")
-		return packet.Interface == pattern || many && packet.Interface != "" && strings.HasPrefix(packet.Interface, prefix)
-	}
-	switch {
-	case inAny(s.node().Config().Node.PodCIDRs, packet.Source), slices.ContainsFunc(s.node().Config().PodInterfaces, isPods):
-		return plan.FromPod
-	case packet.Source.IsLoopback(), slices.Contains(s.node().Config().Node.Addresses, packet.Source):
-		return plan.FromNode
-	default:
-		return plan.FromOutside
-	}
-}
-
-func inAny(ranges []netip.Prefix, a netip.Addr) bool {
-	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -152,11 +152,11 @@ func (t tally) check(what string, trace plan.Trace, node []netip.Addr) error {
 // answers reports whether a planned endpoint answered and saw the right client.
 func answers(trace plan.Trace, a answer, node []netip.Addr) bool {
 	is := func(e *endpoints.Endpoint) bool { return e.Addr == a.server }
-	if !slices.ContainsFunc(trace.Endpoints, is) {
+	i := slices.IndexFunc(trace.Endpoints, is)
+	if i < 0 {
 		return false
 	}
-	masqueraded := trace.Masquerade && !slices.ContainsFunc(trace.Exempt, is) || slices.ContainsFunc(trace.Hairpin, is)
-	if masqueraded {
+	if trace.Masquerades(trace.Endpoints[i]) {
 		return slices.Contains(node, a.client)
 	}
 	return a.client == trace.Packet.Source

@@ -65,14 +65,30 @@ func (s NodePortSelector) has(f corev1.IPFamily) bool {
 // NodePortAddresses are the addresses that serve NodePorts of one family. The
 // zero value serves none.
 type NodePortAddresses struct {
-	// Any says that every local address serves, but loopback and link-local
-	// ones that are not in Addrs or Prefixes.
-	Any bool
+	// Any says that every local address serves, but those in Except, unless they are in Addrs or
+	// Prefixes too. Except has the loopback and the link-local range of the family, in this order; it is nil without Any.
+	Any    bool
+	Except []netip.Prefix
 
 	// Addrs are single addresses of the node, sorted; Prefixes whole ranges of
 	// local addresses (loopback), sorted.
 	Addrs    []netip.Addr
 	Prefixes []netip.Prefix
+}
+
+// Serves reports whether NodePorts are served on a local address, which must be one of the machine and of the family.
+func (n NodePortAddresses) Serves(local netip.Addr) bool {
+	return n.names(local) || n.Any && !containsAddr(n.Except, local)
+}
+
+// names reports whether an address is in Addrs or Prefixes.
+func (n NodePortAddresses) names(a netip.Addr) bool {
+	return slices.Contains(n.Addrs, a) || containsAddr(n.Prefixes, a)
+}
+
+// Equal reports whether n and o are the same addresses, for one family.
+func (n NodePortAddresses) Equal(o NodePortAddresses) bool {
+	return n.Any == o.Any && slices.Equal(n.Addrs, o.Addrs) && slices.Equal(n.Prefixes, o.Prefixes)
 }
 
 func (n NodePortAddresses) served() bool { return n.Any || len(n.Addrs) > 0 || len(n.Prefixes) > 0 }
@@ -107,6 +123,7 @@ func (c Config) nodePorts(f corev1.IPFamily) NodePortAddresses {
 	}
 	if n.Any {
 		n.Addrs = slices.DeleteFunc(n.Addrs, ordinary)
+		n.Except = []netip.Prefix{localhost(f), linkLocal(f)}
 	}
 	slices.SortFunc(n.Addrs, netip.Addr.Compare)
 	n.Addrs = slices.Compact(n.Addrs)
@@ -119,7 +136,7 @@ func (c Config) nodePorts(f corev1.IPFamily) NodePortAddresses {
 func appendLoopback(list []netip.Prefix, p netip.Prefix) []netip.Prefix {
 	all := localhost(ip.Family(p.Addr()))
 	switch {
-	case p.Bits() >= all.Bits() && all.Contains(p.Addr()):
+	case within(p, all):
 		return append(list, p)
 	case p.Overlaps(all):
 		return append(list, all)
@@ -133,7 +150,7 @@ func appendLoopback(list []netip.Prefix, p netip.Prefix) []netip.Prefix {
 func chosen(p netip.Prefix, addrs []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range addrs {
-		if p.Contains(a) && (ordinary(a) || a.IsLinkLocalUnicast() && linkLocal(p)) {
+		if p.Contains(a) && (ordinary(a) || a.IsLinkLocalUnicast() && within(p, linkLocal(ip.Family(a)))) {
 			out = append(out, a)
 		}
 	}
@@ -142,15 +159,14 @@ func chosen(p netip.Prefix, addrs []netip.Addr) []netip.Addr {
 
 func ordinary(a netip.Addr) bool { return !a.IsLoopback() && !a.IsLinkLocalUnicast() }
 
-// linkLocal reports whether p is one of 169.254.0.0/16 and fe80::/10, or a part.
-func linkLocal(p netip.Prefix) bool {
-	if !p.Addr().IsLinkLocalUnicast() {
-		return false
+// within reports whether all addresses of p are in the range q.
+func within(p, q netip.Prefix) bool { return p.Bits() >= q.Bits() && q.Contains(p.Addr()) }
+
+func linkLocal(f corev1.IPFamily) netip.Prefix {
+	if f == corev1.IPv6Protocol {
+		return netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfe, 0x80}), 10)
 	}
-	if p.Addr().Is4() {
-		return p.Bits() >= 16
-	}
-	return p.Bits() >= 10
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{169, 254}), 16)
 }
 
 func localhost(f corev1.IPFamily) netip.Prefix {
@@ -163,12 +179,7 @@ func localhost(f corev1.IPFamily) netip.Prefix {
 // servesNodePorts reports whether NodePorts are served on a.
 func (c Config) servesNodePorts(a netip.Addr) bool {
 	n := c.nodePorts(ip.Family(a))
-	switch {
-	case slices.Contains(n.Addrs, a), containsAddr(n.Prefixes, a):
-		return true
-	default:
-		return n.Any && ordinary(a) && slices.Contains(c.Node.Addresses, a)
-	}
+	return n.names(a) || n.Serves(a) && slices.Contains(c.Node.Addresses, a)
 }
 
 // Problems lists what is wrong with the configuration, by object and field: a

@@ -112,8 +112,7 @@ func (p *Plan) Lookup(dst netip.AddrPort, proto corev1.Protocol) (*Port, *Fronte
 }
 
 // LookupNodePort returns the port that owns a NodePort in one family, and the
-// frontend; nil if there is none. On which addresses it is served tells
-// [Plan.NodePortAddresses].
+// frontend; nil if there is none. [Plan.NodePortAddresses] returns the addresses that serve it.
 func (p *Plan) LookupNodePort(f corev1.IPFamily, port uint16, proto corev1.Protocol) (*Port, *Frontend) {
 	p = p.orEmpty()
 	return p.owner(nodePortSite(f, port, proto))

@@ -76,7 +76,7 @@ const (
 // A Frontend is an address and port that clients dial.
 type Frontend struct {
 	// Addr is invalid for a NodePort, which is served on the addresses that
-	// [Plan.NodePortAddresses] tells.
+	// [Plan.NodePortAddresses] returns.
 	Addr netip.Addr
 	Port uint16
 	Kind FrontendKind
@@ -109,10 +109,8 @@ type Action struct {
 	// Pool is where a forwarded packet goes; NoPool for the other verdicts.
 	Pool Pool
 
-	// Masquerade says that the source address becomes the node's, except towards
-	// an endpoint on the node itself, which only the node's own packets pass
-	// the masquerading hook for. A packet whose source is the chosen endpoint (hairpin) is
-	// masqueraded whatever Masquerade says.
+	// Masquerade says that the source address becomes the node's. A hairpin is masqueraded in any case, and a packet
+	// from elsewhere that ends on the node itself in none; see [Plan.Masquerades].
 	Masquerade bool
 }
 

@@ -106,7 +106,7 @@ func (p *Plan) trace(packet Packet) Trace {
 		t.Verdict, t.Reason = p.unmatched(packet)
 		return t
 	}
-	if f := t.Frontend; f.Restricted && !containsAddr(f.Allow, packet.Source) {
+	if !t.Frontend.Allows(packet.Source) {
 		t.Verdict = Drop
 		t.Reason = fmt.Sprintf("%s is not in the source ranges of %s", packet.Source, t.Port.PortName)
 		return t
@@ -174,15 +174,11 @@ func (p *Plan) nodePort(packet Packet) (*Port, *Frontend) {
 
 // exceptions lists the endpoints for which the flag Masquerade does not tell all.
 func (p *Plan) exceptions(t *Trace) (exempt, hairpin []*endpoints.Endpoint) {
-	// A client outside, where pods can be told apart, is no pod of this node, whatever its
-	// address: what it can reach itself by is masqueraded for everybody outside.
-	elsewhere := t.Origin == FromOutside && p.rules.of(t.Port.Family).detector
 	for _, e := range t.Endpoints {
-		addr := e.Addr.Addr()
 		switch {
-		case addr == t.Packet.Source && (!elsewhere || e.IsOn(p.cfg.Node.Name)):
+		case p.IsHairpin(t.Packet, e):
 			hairpin = append(hairpin, e)
-		case t.Masquerade && t.Origin != FromNode && slices.Contains(p.cfg.Node.Addresses, addr):
+		case t.Masquerade && p.EndsOnNode(t.Packet, e):
 			exempt = append(exempt, e)
 		}
 	}

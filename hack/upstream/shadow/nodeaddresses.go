@@ -29,7 +29,7 @@ func CompareNodeAddresses(q NodeAddresses, upstream []netip.Addr) {
 	chosen := p.NodePortAddresses(q.Family)
 	var ours []netip.Addr
 	for _, a := range q.Local {
-		if a.Is4() == (q.Family == corev1.IPv4Protocol) && serves(chosen, a) {
+		if a.Is4() == (q.Family == corev1.IPv4Protocol) && chosen.Serves(a) {
 			ours = append(ours, a)
 		}
 	}
@@ -44,12 +44,6 @@ func CompareNodeAddresses(q NodeAddresses, upstream []netip.Addr) {
 	default:
 		Differ(area, Unexplained, "%q of %v: upstream %v, vipkit %v", q.Values, q.Local, theirs, ours)
 	}
-}
-
-func serves(n plan.NodePortAddresses, a netip.Addr) bool {
-	within := func(p netip.Prefix) bool { return p.Contains(a) }
-	return slices.Contains(n.Addrs, a) || slices.ContainsFunc(n.Prefixes, within) ||
-		n.Any && !a.IsLoopback() && !a.IsLinkLocalUnicast()
 }
 
 func sortedAddrs(l []netip.Addr) []netip.Addr {

@@ -1,4 +1,4 @@
-package shape
+package plan_test
 
 import (
 	"testing"
@@ -25,10 +25,10 @@ func TestShapes(t *testing.T) {
 		{[plan.NumOrigins]plan.Action{{Verdict: plan.Forward}, drop, drop}, "xxx", "xdd"},
 	}
 	for _, tt := range tests {
-		if s := Forwarding(tt.actions); string(s[:]) != tt.forwarding {
+		if s := (&plan.Frontend{Actions: tt.actions}).Forwarding(); s.String() != tt.forwarding {
 			t.Errorf("Forwarding(%v) = %s, want %s", tt.actions, s, tt.forwarding)
 		}
-		if s := Denying(tt.actions); string(s[:]) != tt.denying {
+		if s := (&plan.Frontend{Actions: tt.actions}).Denying(); s.String() != tt.denying {
 			t.Errorf("Denying(%v) = %s, want %s", tt.actions, s, tt.denying)
 		}
 	}
@@ -47,7 +47,7 @@ func TestUniform(t *testing.T) {
 		{"xxx", 'x', 'x'},
 	}
 	for _, tt := range tests {
-		s := Shape([]byte(tt.shape))
+		s := plan.Shape([]byte(tt.shape))
 		if got, ok := s.Uniform(false); got != tt.strict || ok != (tt.strict != 0) {
 			t.Errorf("%s: Uniform(false) = %c, %v", tt.shape, got, ok)
 		}
@@ -59,7 +59,7 @@ func TestUniform(t *testing.T) {
 
 func TestUses(t *testing.T) {
 	for text, want := range map[string][2]bool{"ccl": {true, true}, "xCx": {true, false}, "xxL": {false, true}, "rdx": {false, false}} {
-		s := Shape([]byte(text))
+		s := plan.Shape([]byte(text))
 		if s.UsesCluster() != want[0] || s.UsesLocal() != want[1] || s.Forwards() != (want[0] || want[1]) {
 			t.Errorf("%s uses the cluster pool %v, the local one %v, forwards %v", text, s.UsesCluster(), s.UsesLocal(), s.Forwards())
 		}
