@@ -111,7 +111,7 @@ func handMadeMethods(t *testing.T) []any {
 		p,
 		proxy.Round{},
 		services, loop, healthcheck.New(healthcheck.Options{}),
-		&backends.UnsupportedError{}, &backends.LimitError{}, &fake.Backend{},
+		&backends.UnsupportedError{}, backends.Stats{}, &backends.LimitError{}, &fake.Backend{},
 		conntrack.New(conntrack.Options{Table: emptyTable{}}), conntrack.NewJudge(nil, "", nil),
 		conntrack.Settings{},
 		conntrack.Netlink{},
