@@ -145,7 +145,7 @@
 //
 // # How to test a backend
 //
-// The suite of backends/backendtest needs one function, New:
+// The suite of backends/backendtest needs one function: New, or Node for a data plane of your own.
 //
 //	func TestConformance(t *testing.T) {
 //		backendtest.Run(t, backendtest.Config{
@@ -162,7 +162,7 @@
 //   - One scenario: go test -run 'TestConformance/hairpin'. With a method Dump(context.Context) string the
 //     backend shows its rules when one fails; the plan and the packet are shown in any case.
 //   - A data plane in memory, or one in a simulator, has a method Trace(plan.Packet) plan.Trace, which is asked
-//     instead of sending packets: no kernel, no rights, a second for all scenarios.
+//     instead of sending packets: no kernel, no rights, seconds for all scenarios.
 //   - What a data plane cannot do is declared in Limits, and the scenarios say what happens then.
 //   - Scenarios of your own are files of the same kind, given as Config.Scenarios; backendtest.Scenarios has
 //     those of the suite to copy from.
@@ -170,15 +170,10 @@
 //     the rules of your own machine.
 //   - VIPKIT_REQUIRE_KERNEL=1 turns a skipped test into a failure. Use it in continuous integration.
 //
-// What the suite cannot know is how your data plane fails. Write three more tests:
-//
-//   - Let every write fail in turn, at the first, second, third ... step of a Sync; then one good Sync, by the
-//     same instance and by a new one. The data plane must equal what an empty one is given. [plan.Cursor] makes
-//     the Deltas, as package proxy does: Delta, Sync, Done with the error.
-//   - Let the data plane refuse one Service of ten: the other nine work, the PartialError names the one, and
-//     the next Delta has only that.
-//   - Count what a change of one endpoint writes among ten and among ten thousand Services: the same number,
-//     and nothing is read.
+// Put something between your backend and its data plane that fails when it is told to, and make it a backendtest.Faulter: then the suite
+// lets every write fail in turn, refuses Services, moves addresses while one side is refused, and lets reads fail. One more test is
+// yours: count what a change of one endpoint writes among ten and among ten thousand Services. It is the same number, and
+// nothing is read.
 //
 // Then show that the tests can fail: break the backend on purpose, for example swap reject and drop or leave out the masquerading,
 // and see a scenario fail. hack/mutate does so for backends/nftables.

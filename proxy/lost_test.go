@@ -105,7 +105,7 @@ func TestDeletedWhileTried(t *testing.T) {
 	r.step(t)
 	r.addWeb("web", "10.96.0.50", "10.200.0.1")
 	r.SetEndpointSlice(slice("a", "10.200.0.2"))
-	r.backend.FailMidway(1, errKernel)
+	r.backend.FailWrite(2, errKernel)
 	if err := r.Step(t.Context()); !errors.Is(err, errKernel) {
 		t.Fatalf("Step = %v, want %v", err, errKernel)
 	}
@@ -150,7 +150,7 @@ func TestFailedWriteLosesNothing(t *testing.T) {
 				if fault == "before" {
 					r.backend.FailCall(1, errKernel)
 				} else {
-					r.backend.FailMidway(0, errKernel)
+					r.backend.FailWrite(1, errKernel)
 				}
 				tt.change(r)
 				if err := r.Step(t.Context()); !errors.Is(err, errKernel) {
@@ -369,7 +369,7 @@ func TestRandomFaults(t *testing.T) {
 			case 5:
 				r.backend.FailCall(1, errKernel)
 			case 6:
-				r.backend.FailMidway(rnd.IntN(3), errKernel)
+				r.backend.FailWrite(rnd.IntN(3)+1, errKernel)
 			case 7:
 				r.backend.FailPort(key(n), []error{nil, errKernel}[rnd.IntN(2)])
 			default:

@@ -8,24 +8,29 @@
 //		})
 //	}
 //
-// Every scenario gets a network of its own (see package netlab): the node, two of its
+// Every scenario gets a network of its own (see package netlab), so they run in parallel: the node, two of its
 // pods as endpoints and one as a client, a second node with pods, and clients
 // outside. A scenario changes Services, EndpointSlices and settings of the node in
 // steps. After each step packets of every origin are sent, from new source ports: 20
 // for each endpoint, each of which must be reached at least once, and only those.
-// Checked are the endpoint, the source address that it saw, whether other packets are
-// refused or dropped, and whether clients with session affinity stay. While a step is
-// applied, connections that work before and after it are made all the time, and
-// none may be lost. After the last step a new Backend takes over what the old one
-// left, and everything is checked again; then Cleanup must take it away.
+// Compared are the endpoint, the source address that it saw, whether other packets are
+// refused or dropped, and whether clients with session affinity stay. What must be dropped is silent for longer than another packet
+// takes to be answered. While a step is applied, connections that work before and after it are made all the time, and
+// none may be lost.
+//
+// After the last step a new Backend takes over what the old one left, and everything is checked again. Cleanup must remove it. Then
+// everything comes back, all Services end while no Backend runs, and a new one must remove what it finds.
 //
 // At the end, new TCP connections are made as fast as the machine can while the endpoints of
 // a Service leave one after the other, without and with session affinity: not one may fail.
 //
 // A backend without a kernel has a method Trace(plan.Packet) plan.Trace, which is asked
-// instead of sending packets. A backend may have a method Dump(context.Context) string,
-// whose text is shown with failures. What a data plane cannot do is declared in
+// instead of sending packets; [Config.Node] makes its data plane, so that restarts are tried too. A backend may have a method
+// Dump(context.Context) string, whose text is shown with failures. What a data plane cannot do is declared in
 // [Config.Limits]; scenarios say what happens then.
+//
+// A backend that is a [Faulter] is tried with failures: Services that the data plane refuses, addresses that move
+// while one side is refused, an error at each write in turn, and reads that fail.
 //
 // Tests skip only where the kernel or the user's rights do not allow them, and not
 // at all if the environment variable VIPKIT_REQUIRE_KERNEL is set. Where the kernel has no
@@ -42,6 +47,7 @@
 //	                masquerade-all, service-cidrs, deny-invalid-ranges, node-addresses, listen
 //	-- objects --   Services and EndpointSlices as YAML, added or replaced
 //	-- delete --    lines of KIND NAMESPACE/NAME
+//	-- refuse --    lines of NAMESPACE/NAME: Services that the data plane refuses in this step, for a Faulter
 //	-- expect --    lines of FROM -> PLACE:PORT => RESULT
 //
 // Addresses have names such as client, node, a or vip, the same for both families; $vip is

@@ -4,9 +4,33 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"testing"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/backends/backendtest"
+	"github.com/vipkit/vipkit/backends/fake"
 )
+
+// The test of a backend whose data plane is the kernel.
+func ExampleRun() {
+	newBackend := func(*testing.T) backends.Backend { return new(fake.Backend) } // yours
+	_ = func(t *testing.T) {                                                     // TestConformance
+		backendtest.Run(t, backendtest.Config{New: newBackend})
+	}
+}
+
+// The test of a backend with a data plane of its own, which outlives its processes.
+func ExampleRun_node() {
+	_ = func(t *testing.T) { // TestConformance
+		backendtest.Run(t, backendtest.Config{Node: func(*testing.T) func(*testing.T) backends.Backend {
+			last := &fake.Backend{}
+			return func(*testing.T) backends.Backend {
+				last = last.Restart()
+				return last
+			}
+		}})
+	}
+}
 
 // Scenarios can be read, also by people.
 func ExampleScenarios() {

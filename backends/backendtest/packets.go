@@ -211,7 +211,7 @@ func (c *caller) sent(i int) string { return describe(c.packets.packet(i % len(c
 
 // callRefused makes connections that nobody shall answer.
 func (c *caller) callRefused() {
-	want, timeout := netlab.NoAnswer, c.pace.silence
+	want, timeout := netlab.NoAnswer, time.Duration(0)
 	if c.line.verdict == plan.Reject || c.line.passed == "refused" {
 		want, timeout = netlab.Refused, c.pace.answer
 	}
@@ -220,8 +220,12 @@ func (c *caller) callRefused() {
 		// Linux's SCTP takes an ICMP error for a reason to try again.
 		timeout = c.pace.silence
 	}
+	try := func(i int) (netlab.Result, error) { return c.lab.Probe(c.probe(i, timeout)) }
+	if want == netlab.NoAnswer {
+		try = c.silent
+	}
 	for i := range perSilence {
-		res, err := c.lab.Probe(c.probe(i, timeout))
+		res, err := try(i)
 		switch {
 		case err != nil:
 			c.failed("%s: %v", c.sent(i), err)
@@ -236,12 +240,54 @@ func (c *caller) callRefused() {
 	}
 }
 
-// checkGone looks whether the packets of a line are left alone after Cleanup.
-func (p *player) checkGone(t *testing.T, l line, v variant) {
+// sendGone looks whether a packet of a line is left alone.
+func (p *player) sendGone(t *testing.T, l line, v variant, when string) {
 	t.Helper()
 	c := &caller{player: p, line: l, packets: l.packets(p.book, v)}
-	res, err := p.lab.Probe(c.probe(0, p.pace.silence))
+	res, err := c.silent(0)
 	if err != nil || res.Outcome == netlab.Answered {
-		t.Errorf("%s: %s: after Cleanup: reached %s, %v", v, l.text, p.name(res.Answer.Server), err)
+		t.Errorf("%s: %s: %s: reached %s, %v", v, l.text, when, p.name(res.Answer.Server), err)
+	}
+}
+
+// controlPort is where the suite has servers of its own, which every host reaches without a Service.
+const controlPort = 7
+
+// serveControl starts the servers that say how long an answer takes.
+func (p *player) serveControl(t *testing.T) {
+	t.Helper()
+	for _, f := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
+		for _, proto := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP} {
+			p.serveAt(t, netip.AddrPortFrom(p.book.addrs["q"][f], controlPort), proto)
+		}
+	}
+}
+
+// silent sends a packet that must get no answer. Silence counts only for longer than an answer takes: a packet that is answered
+// goes the same way right afterwards, and if that takes longer than the silence lasted, both are tried again.
+func (c *caller) silent(i int) (netlab.Result, error) {
+	for wait := c.pace.silence; ; {
+		res, err := c.lab.Probe(c.probe(i, wait))
+		if err != nil || res.Outcome != netlab.NoAnswer {
+			return res, err
+		}
+		control := c.probe(i, c.pace.answer)
+		family := corev1.IPv4Protocol
+		if control.Destination.Addr().Is6() {
+			family = corev1.IPv6Protocol
+		}
+		control.Destination = netip.AddrPortFrom(c.book.addrs["q"][family], controlPort)
+		start := time.Now()
+		answer, err := c.lab.Probe(control)
+		took := time.Since(start)
+		switch {
+		case err != nil:
+			return res, err
+		case answer.Outcome != netlab.Answered:
+			return res, fmt.Errorf("the network itself does not work: %s at %s: %s", c.sent(i), control.Destination, answer.Outcome)
+		case took <= wait:
+			return res, nil
+		}
+		wait = 2 * took
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-//go:embed testdata/*.txtar
+//go:embed testdata/*.txtar testdata/faults/*.txtar
 var embedded embed.FS
 
 // Scenarios returns the scenarios of this package, to be read or copied.
@@ -61,11 +61,15 @@ const (
 
 // Config says what [Run] tests.
 type Config struct {
-	// New returns a Backend that has just started. All of its instances are the same
+	// New returns a Backend that has just started, for data planes that are in the kernel. All of its instances are the same
 	// program on one node: one takes over what another left. New and all methods
 	// of the Backend are called in the network namespace of the node, on a locked thread: a
-	// goroutine that the Backend starts is in another one. Required, or NewProxy.
+	// goroutine that the Backend starts is in another one. Required, or Node or NewProxy.
 	New func(t *testing.T) backends.Backend
+
+	// Node is used instead of New for data planes that are not in the kernel. It makes one, and returns the function that starts a Backend on
+	// it: the data plane outlives the process, so that the next one takes over what the last one left.
+	Node func(t *testing.T) (start func(t *testing.T) backends.Backend)
 
 	// NewProxy is used instead of New to judge a whole Service proxy from outside. Each one that it returns
 	// takes over from the last, which was stopped.
@@ -119,9 +123,24 @@ func Run(t *testing.T, cfg Config) {
 	}
 	close(queue)
 	workers.Wait()
-	if !cfg.traces(t) && cfg.Scenarios == nil {
+	if cfg.Scenarios != nil {
+		return
+	}
+	if cfg.faults(t) {
+		runFaults(t, cfg)
+	}
+	if !cfg.traces(t) {
 		runFloods(t, cfg)
 	}
+}
+
+// node returns the function that starts a Backend on a new data plane.
+func (cfg Config) node(t *testing.T) (start func(t *testing.T) backends.Backend) {
+	t.Helper()
+	if cfg.Node != nil {
+		return cfg.Node(t)
+	}
+	return cfg.New
 }
 
 // traces reports whether the data plane says itself what happens to packets, so that none are sent.
@@ -130,7 +149,20 @@ func (cfg Config) traces(t *testing.T) bool {
 	if cfg.NewProxy != nil {
 		return false
 	}
-	_, ok := cfg.New(t).(Tracer)
+	_, ok := cfg.node(t)(t).(Tracer)
+	if ok && cfg.Node == nil {
+		t.Fatal("backendtest: a Backend that answers Trace has a data plane of its own, which Config.Node makes")
+	}
+	return ok
+}
+
+// faults reports whether the data plane fails if it is told to.
+func (cfg Config) faults(t *testing.T) bool {
+	t.Helper()
+	if cfg.NewProxy != nil {
+		return false
+	}
+	_, ok := cfg.node(t)(t).(Faulter)
 	return ok
 }
 
@@ -140,10 +172,12 @@ type player struct {
 	scenario *scenario
 	book     *book
 	world    *world
-	lab      *netlab.Lab // nil if the Backend is a Tracer
+	lab      *netlab.Lab                         // nil if the Backend is a Tracer
+	node     func(t *testing.T) backends.Backend // starts a Backend
 	backend  backends.Backend
-	noSCTP   bool // the kernel has no sockets of it
-	quick    bool // VIPKIT_QUICK
+	failing  map[plan.Key]bool // ports that the data plane refuses now
+	noSCTP   bool              // the kernel has no sockets of it
+	quick    bool              // VIPKIT_QUICK
 	pace     pace
 	marker   marker
 
@@ -171,7 +205,11 @@ func newPlayer(t *testing.T, cfg Config, s *scenario) *player {
 		p.noSCTP = lacksSCTP(t)
 		p.lab = newLab(t)
 		p.pace = measure(t, p.lab)
+		p.serveControl(t)
 		p.serve(t)
+	}
+	if cfg.NewProxy == nil {
+		p.node = cfg.node(t)
 	}
 	p.start(t)
 	p.unchanged(t, "before the first Sync")
@@ -218,7 +256,7 @@ func (p *player) start(t *testing.T) {
 	t.Helper()
 	p.inNode(t, func() error {
 		if p.cfg.NewProxy == nil {
-			p.backend = p.cfg.New(t)
+			p.backend = p.node(t)
 			return nil
 		}
 		return p.startProxy(t)
@@ -254,14 +292,17 @@ func (p *player) settle(ctx context.Context, set func(marker State) error) error
 // inNode runs f in the node's namespace, or anywhere if there is none.
 func (p *player) inNode(t *testing.T, f func() error) {
 	t.Helper()
-	do := func(f func() error) error { return f() }
-	if p.lab != nil {
-		do = p.lab.Namespace(netlab.NodeName).Do
-	}
-	if err := do(f); err != nil {
+	if err := p.do(f); err != nil {
 		p.show(t)
 		t.Fatal(err)
 	}
+}
+
+func (p *player) do(f func() error) error {
+	if p.lab == nil {
+		return f()
+	}
+	return p.lab.Namespace(netlab.NodeName).Do(f)
 }
 
 // show logs the plan and the rules, once.
@@ -273,14 +314,13 @@ func (p *player) show(t *testing.T) {
 	p.shown = true
 	t.Logf("%s\n\nplan:\n%s", p.scenario.about, p.world.plan)
 	d, ok := p.backend.(Dumper)
-	if !ok || p.lab == nil {
+	if !ok {
 		return
 	}
-	err := p.lab.Namespace(netlab.NodeName).Do(func() error {
+	if err := p.do(func() error {
 		t.Logf("rules:\n%s", d.Dump(context.WithoutCancel(t.Context())))
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		t.Log(err)
 	}
 }
@@ -301,11 +341,14 @@ func (p *player) play(t *testing.T) {
 		}
 		before = s.expect
 	}
-	// A Backend without a kernel leaves nothing to a new one.
-	if p.lab != nil && !t.Run("restart", func(t *testing.T) { p.restart(t, before) }) {
-		return
+	for _, last := range []struct {
+		name string
+		run  func(*testing.T, []line)
+	}{{"restart", p.restart}, {"cleanup", p.cleanup}, {"emptied while away", p.emptied}} {
+		if !t.Run(last.name, func(t *testing.T) { last.run(t, before) }) {
+			return
+		}
 	}
-	t.Run("cleanup", func(t *testing.T) { p.cleanup(t, before) })
 	if p.noSCTP && p.uses(corev1.ProtocolSCTP) {
 		t.Run("SCTP packets", func(t *testing.T) { require(t, netlab.HasProtocol(corev1.ProtocolSCTP), "sctp") })
 	}
@@ -324,13 +367,20 @@ func (p *player) uses(proto corev1.Protocol) bool {
 // the time.
 func (p *player) change(t *testing.T, before []line, s step) {
 	t.Helper()
+	p.apply(t, s)
+	p.failPorts(s.failing)
+	stop := p.traffic(t, before, s.expect)
+	defer stop()
+	p.inNode(t, func() error { return p.compareRefused(p.world.sync(t.Context(), p.backend)) })
+}
+
+// apply takes a step over into the plan, and serves its endpoints.
+func (p *player) apply(t *testing.T, s step) {
+	t.Helper()
 	if err := p.world.apply(s, p.scenario.variants); err != nil {
 		t.Fatal(err)
 	}
 	p.serveEndpoints(t)
-	stop := p.traffic(t, before, s.expect)
-	defer stop()
-	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
 }
 
 // restart lets a new Backend take over, and expects what the last step did.
@@ -367,18 +417,66 @@ func afterRestart(last []line) []line {
 // cleanup removes everything, twice, and tries whether it is gone.
 func (p *player) cleanup(t *testing.T, last []line) {
 	t.Helper()
+	p.checkReadError(t)
 	for range 2 {
 		p.inNode(t, func() error { return p.backend.Cleanup(t.Context()) })
 		p.unchanged(t, "after Cleanup")
 	}
-	if p.lab == nil {
-		return
+	p.world.cursor = plan.Cursor{}
+	p.checkGone(t, last, plan.New(plan.Config{}), "after Cleanup")
+}
+
+// emptied puts everything back, lets all Services end while no Backend runs, and expects that a new one removes what it finds.
+func (p *player) emptied(t *testing.T, last []line) {
+	t.Helper()
+	if p.cfg.NewProxy != nil {
+		p.start(t) // Cleanup has stopped it
 	}
+	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
+	for _, l := range afterRestart(last) {
+		if l.verdict == plan.Forward && l.from != "" {
+			l.sticks = min(l.sticks, sticky) // clients are forgotten by Cleanup
+			p.check(t, []line{l})
+			break
+		}
+	}
+	if err := p.world.empty(); err != nil {
+		t.Fatal(err)
+	}
+	p.start(t)
+	p.world.cursor = plan.Cursor{}
+	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
+	p.unchanged(t, "after Sync")
+	p.checkGone(t, last, p.world.plan, "after all Services ended")
+}
+
+// reset makes the data plane empty, and the desired state too.
+func (p *player) reset(t *testing.T) {
+	t.Helper()
+	p.inNode(t, func() error { return p.backend.Cleanup(t.Context()) })
+	var err error
+	if p.world, err = newWorld(p.book); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkGone expects what a plan without Services says.
+func (p *player) checkGone(t *testing.T, last []line, without *plan.Plan, when string) {
+	t.Helper()
 	var wg sync.WaitGroup
+	defer wg.Wait()
 	p.each(last, func(l line, v variant) {
-		if l.verdict == plan.Forward && l.from == "client" && p.sent(l, v) && !l.stays() {
-			wg.Go(func() { p.checkGone(t, l, v) })
+		if l.conn() != "" || l.from == "" || l.stays() || !p.counts(l, l.packets(p.book, v).protocol) {
+			return
+		}
+		packet := l.packets(p.book, v).packet(0)
+		if tracer, ok := p.backend.(Tracer); ok {
+			if got, want := tracer.Trace(packet).Verdict, without.Trace(packet).Verdict; got != want {
+				t.Errorf("%s: %s: %s Trace of %s is %s, want %s", v, l.text, when, describe(packet), verdictName(got), verdictName(want))
+			}
+		}
+		if l.verdict == plan.Forward && l.from == "client" && p.sent(l, v) {
+			wg.Go(func() { p.sendGone(t, l, v, when) })
 		}
 	})
-	wg.Wait()
 }

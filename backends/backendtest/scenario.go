@@ -45,6 +45,7 @@ type step struct {
 	settings []setting // of the node; empty if they stay as they were
 	objects  string    // YAML with variables
 	deleted  []string  // "KIND NAMESPACE/NAME"
+	failing  []string  // "NAMESPACE/NAME" of Services that the data plane refuses in this step
 	expect   []line
 }
 
@@ -97,6 +98,8 @@ func parse(name string, data []byte) (*scenario, error) {
 			next.objects += "\n---\n" + f.Text
 		case "delete":
 			next.deleted = append(next.deleted, lines(f.Text)...)
+		case "refuse":
+			next.failing = append(next.failing, lines(f.Text)...)
 		case "expect":
 			expect, err := parseExpect(f.Text)
 			if err != nil {

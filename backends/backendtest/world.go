@@ -90,6 +90,27 @@ func (w *world) sync(ctx context.Context, b backends.Backend) error {
 	return err
 }
 
+// next returns what the backend will be given if nothing changes, and forgets nothing.
+func (w *world) next() *plan.Delta {
+	if d := w.cursor.Delta(w.plan); d != nil {
+		return d
+	}
+	return &plan.Delta{}
+}
+
+// empty deletes all objects.
+func (w *world) empty() error {
+	for n := range w.keptServices {
+		w.services.Delete(n)
+		delete(w.keptServices, n)
+	}
+	for n := range w.keptSlices {
+		w.slices.Delete(n)
+		delete(w.keptSlices, n)
+	}
+	return w.apply(step{}, nil)
+}
+
 func (w *world) setObjects(text string, v variant) error {
 	text, err := w.book.expand(text, v)
 	if err != nil {

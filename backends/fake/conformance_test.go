@@ -9,7 +9,11 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	backendtest.Run(t, backendtest.Config{
-		New: func(*testing.T) backends.Backend { return new(fake.Backend) },
-	})
+	backendtest.Run(t, backendtest.Config{Node: func(*testing.T) func(*testing.T) backends.Backend {
+		b := &fake.Backend{}
+		return func(*testing.T) backends.Backend {
+			b = b.Restart()
+			return b
+		}
+	}})
 }

@@ -25,7 +25,7 @@ func (dialect) Equal(a, b *plan.Port) bool { return a == b }
 func (d dialect) List(context.Context) (iter.Seq2[plan.Key, *plan.Port], error) {
 	d.b.mu.Lock()
 	defer d.b.mu.Unlock()
-	return maps.All(maps.Clone(d.b.table)), nil
+	return maps.All(maps.Clone(d.b.table)), d.b.faults.read
 }
 
 // Write writes port by port. A port that is to fail is refused before anything is written.
@@ -39,8 +39,8 @@ func (d dialect) Write(_ context.Context, edits []engine.Edit[plan.Key, *plan.Po
 		}
 	}
 	b.view = nil
-	for i, x := range edits {
-		if err := b.faults.midway(b.number, i); err != nil {
+	for _, x := range edits {
+		if err := b.faults.write(); err != nil {
 			return err
 		}
 		b.put(x)

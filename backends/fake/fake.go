@@ -135,6 +135,14 @@ func (b *Backend) compare(d *plan.Delta, full bool) {
 	}
 }
 
+// Restart returns a Backend on the data plane of b, as a new process finds it: it knows nothing, and no faults are
+// ordered. b must not be used any more.
+func (b *Backend) Restart() *Backend {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return &Backend{table: b.table}
+}
+
 // Cleanup removes everything.
 func (b *Backend) Cleanup(ctx context.Context) error {
 	err := b.opened().Cleanup(ctx)

@@ -184,13 +184,13 @@ func TestFailPort(t *testing.T) {
 
 // Without transactions a failed call may have done any part of its work; one good
 // Sync puts all right.
-func TestFailMidway(t *testing.T) {
+func TestFailWrite(t *testing.T) {
 	for step := range 3 {
 		c := newCaller()
 		if err := c.do(t.Context(), web("a", "10.96.0.1", "10.0.0.1:8080")); err != nil {
 			t.Fatal(err)
 		}
-		c.FailMidway(step, errKernel)
+		c.FailWrite(step+1, errKernel)
 		changes := []plan.Input{
 			web("a", "10.96.0.1", "10.0.0.9:8080"), web("b", "10.96.0.2", "10.0.0.2:8080"), web("c", "10.96.0.3", "10.0.0.3:8080"),
 		}
@@ -256,7 +256,7 @@ func TestViolations(t *testing.T) {
 	if err := c.Sync(t.Context(), &plan.Delta{New: next, Base: base, Changes: []plan.Change{change}}); err != nil {
 		t.Fatal(err)
 	}
-	c.FailMidway(0, errKernel)
+	c.FailWrite(1, errKernel)
 	if err := c.Sync(t.Context(), plan.Full(base)); !errors.Is(err, errKernel) {
 		t.Fatalf("Sync = %v, want %v", err, errKernel)
 	}

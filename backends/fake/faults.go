@@ -10,15 +10,12 @@ import (
 type faults struct {
 	hook         func(context.Context, *plan.Delta) error
 	calls        map[int]error // by number of the call
-	middle       map[int]stop
 	ports        map[plan.Key]error
 	check, probe error
-}
+	read         error
 
-// A stop ends a call after some ports were written.
-type stop struct {
-	ports int
-	err   error
+	writes    int // until the one that fails, 0 if none does
+	failWrite error
 }
 
 func (f *faults) take(call int) error {
@@ -27,12 +24,15 @@ func (f *faults) take(call int) error {
 	return err
 }
 
-func (f *faults) midway(call, done int) error {
-	if s, ok := f.middle[call]; ok && done >= s.ports {
-		delete(f.middle, call)
-		return s.err
+// write counts the writes up to the one that is to fail.
+func (f *faults) write() error {
+	if f.writes == 0 {
+		return nil
 	}
-	return nil
+	if f.writes--; f.writes > 0 {
+		return nil
+	}
+	return f.failWrite
 }
 
 // OnSync sets a function that every Sync calls first, for instance to wait or to
@@ -54,15 +54,22 @@ func (b *Backend) FailCall(n int, err error) {
 	b.faults.calls[b.number+n] = err
 }
 
-// FailMidway makes the next Sync fail with err when it has written so many ports
-// and wants to write another, as a data plane without transactions does.
-func (b *Backend) FailMidway(ports int, err error) {
+// FailWrite makes the n-th write of a port from now fail with err, as a data plane without transactions does:
+// those before it are done. 1 is the next one; a nil err ends it.
+func (b *Backend) FailWrite(n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.faults.middle == nil {
-		b.faults.middle = make(map[int]stop)
+	b.faults.writes, b.faults.failWrite = n, err
+	if err == nil {
+		b.faults.writes = 0
 	}
-	b.faults.middle[b.number+1] = stop{ports, err}
+}
+
+// FailRead makes every Check, and every Sync and Cleanup that has to read what is in place, fail with err; nil ends it.
+func (b *Backend) FailRead(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults.read = err
 }
 
 // FailPort makes every Sync that would change the port leave it as it is and name it

@@ -21,9 +21,10 @@ import (
 
 // TestConformance is the whole test of what packets meet.
 func TestConformance(t *testing.T) {
-	backendtest.Run(t, backendtest.Config{
-		New: func(*testing.T) backends.Backend { return NewBackend(&Switch{}) },
-	})
+	backendtest.Run(t, backendtest.Config{Node: func(*testing.T) func(*testing.T) backends.Backend {
+		s := &Switch{} // outlives the process
+		return func(*testing.T) backends.Backend { return NewBackend(s) }
+	}})
 }
 
 func Example() {
