@@ -139,7 +139,10 @@ func (b *Backend) start(ctx context.Context) error {
 	if b.families != nil {
 		return nil
 	}
-	b.nft = b.isNFT(ctx)
+	var err error
+	if b.nft, err = b.isNFT(ctx); err != nil {
+		return fmt.Errorf("iptables: start: %w", err)
+	}
 	var errs []error
 	for _, f := range b.wanted() {
 		state := &familyState{family: f, untried: f.optional(b.opts)}

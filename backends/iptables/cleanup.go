@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/internal/process"
 	"github.com/vipkit/vipkit/internal/bounded"
 )
 
@@ -20,15 +21,16 @@ import (
 func (b *Backend) Cleanup(ctx context.Context) error {
 	b.base, b.families, b.generation = nil, nil, 0
 	b.last = backends.Stats{}
-	var errs []error
-	for _, r := range b.cleaners(ctx) {
+	cleaners, err := b.cleaners(ctx)
+	errs := []error{err}
+	for _, r := range cleaners {
 		for _, f := range families() {
 			if err := b.cleanFamily(ctx, r, f); err != nil {
 				errs = append(errs, fmt.Errorf("iptables: clean up %s: %w", f.ip, err))
 			}
 		}
 	}
-	err := errors.Join(errs...)
+	err = errors.Join(errs...)
 	b.report(ctx, err)
 	return err
 }
@@ -39,21 +41,27 @@ type cleaner struct {
 	legacy bool
 }
 
-// cleaners returns one for each variant that may have chains of ours.
-func (b *Backend) cleaners(ctx context.Context) []cleaner {
-	own := cleaner{b.runner, !b.isNFT(ctx)}
-	all := []cleaner{own}
+// cleaners returns one for each variant that may have chains of ours, and why one cannot be told.
+func (b *Backend) cleaners(ctx context.Context) ([]cleaner, error) {
+	nft, err := b.isNFT(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("iptables: clean up: %w", err)
+	}
+	all := []cleaner{{b.runner, !nft}}
 	if _, ok := b.runner.(programs); !ok {
-		return all
+		return all, nil
 	}
 	other := programs{NFT, b.opts.LockWait, b.opts.Timeout}
-	if !own.legacy {
+	if nft {
 		other.variant = Legacy
 	}
-	if _, err := other.version(ctx, families()[0]); err == nil {
-		all = append(all, cleaner{other, !own.legacy})
+	switch _, err := other.version(ctx, families()[0]); {
+	case err == nil:
+		all = append(all, cleaner{other, nft})
+	case !process.Missing(err):
+		return all, fmt.Errorf("iptables: clean up variant %s: %w", other.variant, err)
 	}
-	return all
+	return all, nil
 }
 
 func (b *Backend) cleanFamily(ctx context.Context, r cleaner, f *family) error {

@@ -8,13 +8,12 @@ import (
 	"strconv"
 )
 
-// leafSize is how many rules for single sites a chain has at most. More are split by the
-// next two bits.
+// leafSize is how many rules for single sites a chain has at most. More are split.
 const leafSize = 16
 
-// stride is the number of bits by which a chain is split. Two cost a packet the fewest
-// rules: 2.5 on average for a choice of four.
-const stride = 2
+// fanOut is by how much smaller the groups are into which a chain is split. Four cost a packet the fewest
+// rules: 2.5 on average.
+const fanOut = 4
 
 // A site is an address, a protocol and a port as bytes, so that sites sort by their
 // bits and have prefixes. The address is missing in what is found by port only, and
@@ -59,9 +58,10 @@ func (s site) first(n int) site {
 }
 
 // A dispatch is a tree of chains that finds a site in few rules. Its shape follows from the
-// sites alone, not from the order in which they came: a chain with more than leafSize sites
-// is split by the first pair of bits in which they differ. So a change of one site
-// touches only the chains on the way to it.
+// sites alone, not from the order in which they came: whether the sites with some first bits have a chain follows from
+// their number and from that of the sites with fewer of these bits. So a change of one site
+// touches only the chains on the way to it. The kernel of nftables refuses more than fifteen chains below each
+// other, and the tables have five besides the tree, which has at most nine up to a million sites.
 type dispatch struct {
 	root  string // name of the chain that packets enter
 	about string
@@ -80,20 +80,39 @@ type chainEdit map[string]*chain
 // update changes what is done at sites, "" to forget one, and returns the chains that
 // are different then. What is at a site already costs nothing.
 func (d *dispatch) update(changes map[site]string) chainEdit {
-	edit := make(chainEdit)
 	touched := d.differing(changes)
-	if len(touched) == 0 && len(changes) > 0 {
-		return edit
+	if len(touched) == 0 {
+		return nil
 	}
-	// What leads to no touched site stays as it is, but for a chain that gets or loses its
-	// only sibling: it comes or goes, and its children change their parent. So look
-	// for what may go one level below the way to touched sites, and for what is there then two.
-	w := walker{dispatch: d, below: 1, emit: func(c *chain) { edit[c.name] = nil }}
-	w.walk(d.root, d.keys, touched, w.below)
+	// A chain that leads to no touched site has the same rules as long as it has its name. But it comes or goes where
+	// a chain on the way gets more or fewer sites: these are always next to such a chain, before or after.
+	beside := make(map[string]bool)
+	before := d.walk(touched, func(child string) bool {
+		beside[child] = true
+		return false
+	})
 	d.put(touched, changes)
-	w.below, w.emit = 2, func(c *chain) { edit[c.name] = c }
-	w.walk(d.root, d.keys, touched, w.below)
+	edit := d.walk(touched, func(child string) bool {
+		known := beside[child]
+		delete(beside, child)
+		return !known
+	})
+	for name := range beside {
+		edit[name] = nil
+	}
+	for name, c := range before {
+		if next, ok := edit[name]; !ok {
+			edit[name] = nil
+		} else if slices.Equal(c.rules, next.rules) {
+			delete(edit, name)
+		}
+	}
 	return edit
+}
+
+// all returns the chains of the tree.
+func (d *dispatch) all() chainEdit {
+	return d.walk(nil, func(string) bool { return true })
 }
 
 // differing returns the sites at which changes do something else than is done now, sorted.
@@ -160,42 +179,76 @@ func insertSorted(keys, come []site) []site {
 	return keys
 }
 
-// A walker visits chains of a dispatch.
-type walker struct {
-	*dispatch
-	below int // how many levels it goes down from the way to touched sites
-	emit  func(*chain)
+// walk returns the chains that lead to touched sites, the root at least, and of the others those that enter
+// says true for.
+func (d *dispatch) walk(touched []site, enter func(child string) bool) chainEdit {
+	w := walker{d, enter, make(chainEdit)}
+	w.visit(d.root, d.keys, touched)
+	return w.chains
 }
 
-// walk emits the chain called name, which is for keys, and those below it: all that lead to
-// touched sites, and others for some levels more.
-func (w *walker) walk(name string, keys, touched []site, levels int) {
+// A walker makes chains of a dispatch.
+type walker struct {
+	*dispatch
+	enter  func(child string) bool
+	chains chainEdit
+}
+
+// visit makes the chain called name, which is for keys, and those below it.
+func (w *walker) visit(name string, keys, touched []site) {
 	c := &chain{name: name, about: w.about}
-	defer w.emit(c)
+	w.chains[name] = c
 	if len(keys) <= leafSize {
 		for _, k := range keys {
 			c.rules = append(c.rules, w.match(k, len(k)*8)+" "+w.to[k])
 		}
 		return
 	}
-	end := w.split(common(keys[0], keys[len(keys)-1]))
+	for _, g := range w.groups(keys) {
+		head := g.keys[0]
+		if len(g.keys) == 1 {
+			c.rules = append(c.rules, w.match(head, len(head)*8)+" "+w.to[head])
+			continue
+		}
+		child := w.child(head.first(g.bits), g.bits)
+		c.rules = append(c.rules, w.match(head, g.bits)+" "+goTo(child))
+		if t := under(touched, head, g.bits); len(t) > 0 || w.enter(child) {
+			w.visit(child, g.keys, t)
+		}
+	}
+}
+
+// A group is the sites of one rule of a chain: all that have the first bits of one of them.
+type group struct {
+	keys []site
+	bits int
+}
+
+// groups splits the sites of a chain, which are too many for one rule each. A group is as large as it can be with at most
+// leafSize*fanOut^n sites, for the greatest n with which there are several. So there are never more than log(sites) levels
+// of chains, however the sites are spread; where they are spread evenly, there are few more than fanOut groups.
+func (d *dispatch) groups(keys []site) []group {
+	most := leafSize
+	for most*fanOut < len(keys) {
+		most *= fanOut
+	}
+	return d.divide(nil, keys, most)
+}
+
+// divide appends the groups of keys with at most most sites each.
+func (d *dispatch) divide(to []group, keys []site, most int) []group {
+	end := d.split(common(keys[0], keys[len(keys)-1]))
 	for len(keys) > 0 {
 		head := keys[0]
 		n := sort.Search(len(keys), func(i int) bool { return common(head, keys[i]) < end })
-		if n == 1 {
-			c.rules = append(c.rules, w.match(head, len(head)*8)+" "+w.to[head])
-			keys = keys[1:]
-			continue
-		}
-		child := w.child(head.first(end), end)
-		c.rules = append(c.rules, w.match(head, end)+" "+goTo(child))
-		if t := under(touched, head, end); len(t) > 0 {
-			w.walk(child, keys[:n], t, w.below)
-		} else if levels > 0 {
-			w.walk(child, keys[:n], nil, levels-1)
+		if n > most {
+			to = d.divide(to, keys[:n], most)
+		} else {
+			to = append(to, group{keys[:n], end})
 		}
 		keys = keys[n:]
 	}
+	return to
 }
 
 // under returns those of sorted sites that share the first n bits with head.
@@ -206,14 +259,13 @@ func under(sites []site, head site, n int) []site {
 	return sites[from:to]
 }
 
-// split returns how many bits tell the groups of sites apart that have the first n in
-// common. Groups begin at even bits, so that they stay the same when sites come in that
-// share less, and the protocol is never cut, since no rule matches half of it.
+// split returns how many bits tell the two halves of sites apart that have the first n in common. The protocol is never
+// cut, since no rule matches half of it.
 func (d *dispatch) split(n int) int {
 	if n >= d.addrs && n < d.addrs+protocolBits {
 		return d.addrs + protocolBits
 	}
-	return n - n%stride + stride
+	return n + 1
 }
 
 func (d *dispatch) child(slot site, n int) string {

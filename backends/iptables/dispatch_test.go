@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,7 +99,7 @@ func TestDispatchIsTheSameInAnyOrder(t *testing.T) {
 		for seed := range uint64(25) {
 			r := rand.New(rand.NewPCG(seed, uint64(bits)))
 			d := newDispatch("ROOT", "", bits)
-			chains := d.update(nil)
+			chains := d.all()
 			for range 60 {
 				changes := make(map[site]string)
 				for range 1 + r.IntN(3)*r.IntN(20) {
@@ -112,11 +113,17 @@ func TestDispatchIsTheSameInAnyOrder(t *testing.T) {
 			}
 			maps.DeleteFunc(chains, func(_ string, c *chain) bool { return c == nil })
 			fresh := newDispatch("ROOT", "", bits)
-			if d := differ(chains, fresh.update(d.to)); d != "" {
+			if d := differ(chains, fresh.built(d.to)); d != "" {
 				t.Fatalf("%d bits, seed %d: %s", bits, seed, d)
 			}
 		}
 	}
+}
+
+// built returns all chains of a tree after a first change.
+func (d *dispatch) built(to map[site]string) chainEdit {
+	d.update(to)
+	return d.all()
 }
 
 func differ(got, want chainEdit) string {
@@ -148,4 +155,76 @@ func TestMatchOfPortRange(t *testing.T) {
 			t.Errorf("first %d bits: %q, want %q", n, got, want)
 		}
 	}
+}
+
+// caterpillar is Services whose sites differ from a first one in one bit each, so that a tree which splits bit by bit
+// loses one of them at each level: for every bit of the address after the first byte and every bit of the port.
+func caterpillar() plan.Input {
+	in := with()
+	first4, first6 := addr("10.85.85.85").As4(), addr("fd55:5555:5555:5555:5555:5555:5555:5555").As16()
+	for i := 8; i < 128; i++ {
+		a := app{name: fmt.Sprintf("svc%d", i), eps: localEPs}
+		other := first6
+		other[i/8] ^= 0x80 >> (i % 8)
+		a.vip = netip.AddrFrom16(other).String()
+		if i < 32 {
+			four := first4
+			four[i/8] ^= 0x80 >> (i % 8)
+			a.vip += " " + netip.AddrFrom4(four).String()
+		}
+		s := a.service()
+		in.Services[s.Name], in.Endpoints[s.Name] = s, endpointsOf(s, a.eps)
+	}
+	a := app{name: "first", vip: netip.AddrFrom4(first4).String() + " " + netip.AddrFrom16(first6).String(), eps: localEPs}
+	a.changes = []func(*service.Service){func(s *service.Service) {
+		s.Ports = nil
+		for i := range uint16(40) {
+			port := 21845 ^ uint16(1)<<(i%16)
+			if i >= 16 {
+				port = 21845 ^ i
+			}
+			s.Ports = append(s.Ports, service.Port{Name: fmt.Sprint("p", i), Protocol: corev1.ProtocolTCP, Port: port})
+		}
+	}, func(s *service.Service) {
+		s.IPv4.LoadBalancerIPs, s.IPv6.LoadBalancerIPs = []netip.Addr{s.IPv4.ClusterIP.Prev()}, []netip.Addr{s.IPv6.ClusterIP.Prev()}
+		s.IPv4.SourceRanges, s.IPv6.SourceRanges = []netip.Prefix{prefix("198.51.100.0/24")}, []netip.Prefix{prefix("2001:db8:5::/64")}
+	}}
+	s := a.service()
+	in.Services[s.Name], in.Endpoints[s.Name] = s, endpointsOf(s, a.eps)
+	return in
+}
+
+// deepest is how many chains the kernel of nftables follows after the built-in one (NFT_JUMP_STACK_SIZE - 1), whether by jump or goto.
+const deepest = 15
+
+// TestChainsAreNotNestedTooDeeply follows all jumps.
+func TestChainsAreNotNestedTooDeeply(t *testing.T) {
+	for name, in := range map[string]plan.Input{"one bit differs": caterpillar(), "10,000 in a row": many(10_000, 1)} {
+		text := render(t, planOf(node(), in), Options{})
+		for _, program := range []string{"iptables", "ip6tables"} {
+			set := parseRules(t, text, program)
+			depths := make(map[string]int)
+			for chain := range set {
+				if d := set.depth(chain, depths); !strings.Contains(chain, "-") && d > deepest {
+					t.Errorf("%s: %s: from %s there are %d chains below each other, want at most %d", name, program, chain, d, deepest)
+				}
+			}
+		}
+	}
+}
+
+// depth is how many chains below each other may follow on one.
+func (set ruleset) depth(chain string, known map[string]int) int {
+	if d, ok := known[chain]; ok {
+		return d
+	}
+	d := 0
+	table, _, _ := strings.Cut(chain, " ")
+	for _, r := range set[chain] {
+		if next := table + " " + r.target; strings.Contains(r.target, "-") {
+			d = max(d, 1+set.depth(next, known))
+		}
+	}
+	known[chain] = d
+	return d
 }

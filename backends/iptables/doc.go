@@ -20,8 +20,10 @@
 //	DENY                tree by address or NodePort: reject, drop, source ranges (X-…, Y-…)
 //	CLUSTER             unused ports of ClusterIPs reject, unused Service addresses drop
 //
-// A tree is split by two bits at a time where sites differ, down to sixteen rules: a packet
-// to the last of 10,000 Services is compared with less than 64 rules, all chains together.
+// A chain of a tree that has more than sixteen sites is split into groups of sites with the same first bits, of at most a
+// quarter as many: a packet to the last of 10,000 Services is compared with less than 64 rules, all chains together, and
+// a tree of a million sites has at most nine chains below each other, whatever their addresses. The kernel of
+// nftables refuses more than fifteen in all.
 // A port whose packets all come by one row needs no R-… chain. The pool's chain holds a DNAT rule for each endpoint, so with n endpoints a packet
 // passes n/2 more on average.
 //

@@ -49,6 +49,16 @@ func TestBrokenPrograms(t *testing.T) {
 			t.Errorf("Probe = %v, want an error that does not say what is missing", err)
 		}
 	})
+	t.Run("a version that cannot be told is not that of the other variant", func(t *testing.T) {
+		// Only iptables-save answers, so that a Sync which takes the programs for legacy ones gets further.
+		b := withPrograms(t, `case "$*" in *--version*) kill -SEGV $$;; esac`, slowly)
+		if err := b.Sync(t.Context(), full); !process.Broke(err) || b.families != nil {
+			t.Errorf("Sync = %v and %d families, want no decision", err, len(b.families))
+		}
+		if err := b.Cleanup(t.Context()); !process.Broke(err) {
+			t.Errorf("Cleanup = %v, want why the variant is not known", err)
+		}
+	})
 	t.Run("fault F14 a restore that writes nothing", func(t *testing.T) {
 		k := newFakeKernel()
 		b := k.backend(t, Options{})

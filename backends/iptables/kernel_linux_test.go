@@ -293,3 +293,12 @@ func TestKernelFamilies(t *testing.T) {
 		t.Errorf("IPv4 rules:\n%s", text)
 	}
 }
+
+// TestKernelTakesDeepTrees writes frontends that differ in one bit each: the kernel refuses rules with too many chains
+// below each other, and with them the whole table.
+func TestKernelTakesDeepTrees(t *testing.T) {
+	onBoth(t, func(t *testing.T, v Variant) {
+		t.Helper()
+		newStory(t, node()).sync(inNamespace(t, v, Options{}), caterpillar())
+	})
+}

@@ -53,7 +53,7 @@ func build(l *layout, ports []plan.Change) (*model, *revision) {
 	r := m.change(ports)
 	for t, d := range m.trees {
 		if len(d.keys) == 0 {
-			maps.Copy(r.of(tree(t)), d.update(nil))
+			maps.Copy(r.of(tree(t)), d.all())
 		}
 	}
 	for _, c := range l.fixedChains(nat) {

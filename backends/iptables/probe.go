@@ -180,11 +180,14 @@ func (f *family) optional(o Options) []feature {
 	return slices.DeleteFunc(f.features(o), func(ft feature) bool { return ft.only == nil })
 }
 
-// isNFT reports whether the programs write nftables.
-func (b *Backend) isNFT(ctx context.Context) bool {
+// isNFT reports whether the programs write nftables. Without programs nothing is written at all.
+func (b *Backend) isNFT(ctx context.Context) (bool, error) {
 	if b.opts.Variant != SystemVariant {
-		return b.opts.Variant == NFT
+		return b.opts.Variant == NFT, nil
 	}
 	text, err := b.runner.version(ctx, families()[0])
-	return err == nil && strings.Contains(text, "nf_tables")
+	if err != nil && !process.Missing(err) {
+		return false, fmt.Errorf("find out the variant: %w", err)
+	}
+	return strings.Contains(text, "nf_tables"), nil
 }
