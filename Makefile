@@ -70,9 +70,14 @@ test-nft:
 	echo "run tests of affinity and of changes as text with $$("$$bin/nft" --version)"; \
 	PATH="$$bin:$$PATH" $(GO) test -count=1 -timeout 5m -run 'TestAffinity|TestBatches|TestAdopt|TestConformance/affinity' ./backends/nftables
 
-# Faults made on purpose in the nftables backend, which the suite must notice.
+# Small changes of the source, one at a time, which a test or the suite must notice: of each package the
+# MUTANTS that the seed draws (0: all). hack/mutate/survivors.txt has those that may stay. go doc ./hack/mutate says more.
+MUTANTS ?= 40
+MUTATE_SEED ?= 1
+MUTATE_TIME ?= 15m
+MUTATE_PACKAGES ?= .
 mutate: deps
-	$(GO) run ./hack/mutate
+	$(GO) run ./hack/mutate -n $(MUTANTS) -seed $(MUTATE_SEED) -time $(MUTATE_TIME) -packages '$(MUTATE_PACKAGES)'
 
 # The node agent is a module of its own, for the sake of its dependencies.
 agent: deps

@@ -176,7 +176,7 @@
 // nothing is read.
 //
 // Then show that the tests can fail: break the backend on purpose, for example swap reject and drop or leave out the masquerading,
-// and see a scenario fail. hack/mutate does so for backends/nftables.
+// and see a scenario fail. hack/mutate does so for the backends here and for what they are made of.
 //
 // Package backends/fake is a backend for the tests of your own program: it fails as it is told to.
 package backends

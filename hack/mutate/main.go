@@ -1,182 +1,179 @@
-// Mutate shows that the conformance suite notices faults of the nftables backend: it
-// makes one after the other, each a small change of the source as the compiler sees it,
-// and runs the scenarios, which must fail.
+// Mutate shows that tests notice faults of the packages that decide what happens to a packet. It makes small
+// changes of their source one at a time and runs the tests, one of which must fail.
 //
-//	go run ./hack/mutate [-run NAME] [-scenarios REGEXP] [-jobs N] [-v]
+//	go run ./hack/mutate [-packages REGEXP] [-n N] [-seed N] [-time 15m] [-mutant 1m] [-jobs N] [-v]
 //
-// It needs what the kernel tests need. For each fault it runs the scenarios that are most
-// likely to notice; -scenarios . runs all. No file is changed (go test -overlay). It
-// exits with 1 if a fault went unnoticed, and with 2 if one could not be made.
+// The operators work on the syntax tree with types: negate (a condition is turned round), drop (a statement is left out), swap
+// (neighbouring arguments or operands of one type, && for ||, a constant for the next of its type, true for false) and off-by-one
+// (an integer literal, < for <=). What decides nothing is left out, by rule: texts of errors and logs, room that is reserved, and durations that are only measured;
+// see leftOut. Constants that must be constant are not changed.
+//
+// All faults of a package are compiled into one program, which asks the environment which one is active, so a fault costs
+// the run of tests and no build. The tree is not changed (go build -overlay). Each test is run alone once, to see which faults it
+// reaches; only those tests judge a fault: first the package's unit tests, then those of a package above, then the scenarios of the suite that a
+// data plane passes, until one fails. A test that runs into its deadline has noticed the fault.
+//
+// Of each package the N faults with the lowest hash of seed and change are tried; an edit elsewhere in the source draws no other
+// ones. The file survivors.txt lists faults that may go unnoticed, with reasons. It exits with 1 if another one did, or if a listed one does not exist any more; with
+// 2 if it could not work. Faults for which the time was too short are counted and are no failure.
+//
+// It needs what the tests need: for the kernel's data planes, root, nft and iptables.
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"runtime"
-	"strings"
-	"sync"
+	"slices"
 	"time"
 )
 
-const target = "backends/nftables"
-
-// errUnnoticed says that the suite passed in spite of a fault.
-var errUnnoticed = errors.New("not noticed")
+// options are the flags.
+type options struct {
+	packages, scenarios *regexp.Regexp
+	only                *regexp.Regexp
+	survivors           string
+	n, jobs             int
+	seed                int64
+	time, mutant        time.Duration
+	verbose, list       bool
+}
 
 func main() {
-	name := flag.String("run", "", "only faults whose name matches")
-	scenarios := flag.String("scenarios", "", "scenarios to run instead of the fault's own")
-	jobs := flag.Int("jobs", runtime.GOMAXPROCS(0), "faults to make at a time")
-	verbose := flag.Bool("v", false, "show what the tests say")
-	flag.Parse()
+	o := flags()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	r := runner{scenarios: *scenarios, verbose: *verbose}
-	code := 0
-	for done := range r.all(ctx, chosen(*name), max(1, *jobs)) {
-		code = max(code, done.print())
+	code, err := run(ctx, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err) //nolint:errcheck // for people
 	}
+	stop()
 	os.Exit(code)
 }
 
-// chosen returns the faults whose name matches.
-func chosen(pattern string) []mutation {
-	var out []mutation
-	for _, m := range mutations() {
-		if ok, err := regexp.MatchString(pattern, m.name); err == nil && ok {
-			out = append(out, m)
-		}
+func flags() options {
+	var o options
+	o.packages, o.scenarios, o.only = regexp.MustCompile("."), regexp.MustCompile("."), regexp.MustCompile(".")
+	pattern := func(name string, to **regexp.Regexp, usage string) {
+		flag.Func(name, usage, func(s string) (err error) { *to, err = regexp.Compile(s); return err })
 	}
-	return out
+	pattern("packages", &o.packages, "only packages that match")
+	pattern("scenarios", &o.scenarios, "only scenarios of the suite that match")
+	pattern("only", &o.only, "only faults whose line in survivors.txt would match")
+	flag.StringVar(&o.survivors, "survivors", "hack/mutate/survivors.txt", "faults that may go unnoticed")
+	flag.IntVar(&o.n, "n", 40, "faults to try of each package; 0 is all")
+	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "faults to try at a time")
+	flag.Int64Var(&o.seed, "seed", 1, "draws the faults")
+	flag.DurationVar(&o.time, "time", 15*time.Minute, "for all of it")
+	flag.DurationVar(&o.mutant, "mutant", time.Minute, "for one fault; tests that are left when it is over are not run")
+	flag.BoolVar(&o.verbose, "v", false, "print every fault, not only survivors")
+	flag.BoolVar(&o.list, "list", false, "print the drawn faults and try none")
+	flag.Parse()
+	return o
 }
 
-// all makes faults, some at a time, and yields how each ended.
-func (r runner) all(ctx context.Context, list []mutation, jobs int) <-chan result {
-	queue, results := make(chan mutation), make(chan result)
-	var workers sync.WaitGroup
-	for range jobs {
-		workers.Go(func() {
-			for m := range queue {
-				start := time.Now()
-				noticed, err := r.run(ctx, m)
-				results <- result{m.name, noticed, err, time.Since(start)}
-			}
-		})
+// run does everything and returns the code to exit with.
+func run(ctx context.Context, o options) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.time)
+	defer cancel()
+	known, err := accepted(o.survivors)
+	if err != nil {
+		return 2, err
 	}
-	go func() {
-		for _, m := range list {
-			queue <- m
-		}
-		close(queue)
-		workers.Wait()
-		close(results)
-	}()
-	return results
-}
-
-// A result is how one fault ended.
-type result struct {
-	name, noticed string
-	err           error
-	took          time.Duration
-}
-
-// print tells people, and returns the code to exit with.
-func (r result) print() int {
-	switch {
-	case errors.Is(r.err, errUnnoticed):
-		fmt.Printf("%-45s NOT NOTICED\n", r.name)
-		return 1
-	case r.err != nil:
-		fmt.Printf("%-45s %v\n", r.name, r.err)
-		return 2
-	default:
-		fmt.Printf("%-45s noticed by %s (%.0f s)\n", r.name, r.noticed, r.took.Seconds())
-		return 0
-	}
-}
-
-// A runner makes faults and runs the suite.
-type runner struct {
-	scenarios string
-	verbose   bool
-}
-
-// run makes one fault and returns the scenario that failed.
-func (r runner) run(ctx context.Context, m mutation) (scenario string, err error) {
+	chosen := slices.DeleteFunc(targets(), func(t target) bool { return !o.packages.MatchString(t.dir) })
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
-		return "", err
+		return 2, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	overlay, err := m.overlay(dir)
+	l, err := woven(ctx, dir, chosen)
 	if err != nil {
-		return "", err
+		return 2, err
 	}
-	test := filepath.Join(dir, "suite.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", test, "./"+target)
-	out, err := build.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("it does not compile: %w\n%s", err, out)
+	jobs := draw(o, chosen, l.mutants)
+	if o.list {
+		for _, j := range jobs {
+			fmt.Println(j.mutant.key())
+		}
+		return 0, nil
 	}
-	scenarios := m.scenarios
-	if r.scenarios != "" {
-		scenarios = r.scenarios
+	work := &lab{dir: dir, overlay: l.overlay, jobs: max(1, o.jobs), match: o.scenarios, benches: map[stage]*bench{}}
+	for _, t := range chosen {
+		if err = work.prepare(ctx, t); err != nil {
+			return 2, err
+		}
 	}
-	cmd := exec.CommandContext(ctx, test, "-test.run", "^TestConformance$/"+scenarios, "-test.failfast", "-test.v")
-	cmd.Dir = target
-	cmd.Env = append(os.Environ(), "VIPKIT_REQUIRE_KERNEL=1", "VIPKIT_QUICK=1")
-	out, err = cmd.CombinedOutput()
-	if r.verbose {
-		os.Stderr.Write(out) //nolint:errcheck // for people
+	r := newReport(l.mutants, known)
+	for v := range work.judgeAll(ctx, jobs, o.mutant) {
+		if line := r.add(v); line != "" && o.verbose {
+			fmt.Printf("%s:%d: %s\n", v.sites[0].file.rel, v.pos.Line, v.key())
+			fmt.Println("\t" + line)
+		}
 	}
-	failed := regexp.MustCompile(`--- FAIL: TestConformance/([^/\s]+)`).FindSubmatch(out)
-	switch {
-	case err == nil:
-		return "", errUnnoticed
-	case failed == nil:
-		return "", fmt.Errorf("the tests could not be run: %w\n%s", err, out)
+	r.print(os.Stdout)
+	stale := r.stale(l.mutants)
+	for _, k := range stale {
+		fmt.Printf("\n%s: no such fault any more:\n  %s\n", o.survivors, k)
 	}
-	return string(failed[1]), nil
+	if len(stale)+len(r.unexplained()) > 0 {
+		return 1, nil
+	}
+	return 0, nil
 }
 
-// A mutation is a fault: one piece of a file replaced by another.
-type mutation struct {
-	name      string
-	file      string
-	old, new  string
-	scenarios string // that are run
+// woven loads the packages and weaves all mutants into them.
+func woven(ctx context.Context, dir string, chosen []target) (*loom, error) {
+	var dirs []string
+	for _, t := range chosen {
+		dirs = append(dirs, t.dir)
+	}
+	l := &loom{dir: dir}
+	var err error
+	if l.sources, err = load(ctx, dirs); err != nil {
+		return nil, err
+	}
+	for _, s := range l.sources {
+		l.mutants = append(l.mutants, s.mutants()...)
+	}
+	for i, m := range l.mutants {
+		m.id = i + 1
+	}
+	refused, err := l.weaveAll(ctx)
+	fmt.Printf("%d faults in %d packages; %d more do not compile\n", len(l.mutants), len(dirs), refused)
+	return l, err
 }
 
-// overlay writes the changed file and what tells the compiler to take it.
-func (m mutation) overlay(dir string) (string, error) {
-	path, err := filepath.Abs(filepath.Join(target, m.file))
-	if err != nil {
-		return "", err
+// draw takes the mutants to try, one of each package in turn, so that a run that is cut short has tried as many of each.
+func draw(o options, chosen []target, all []*mutant) []job {
+	of := map[string][]*mutant{}
+	for _, m := range all {
+		if o.only.MatchString(m.key()) {
+			of[m.dir] = append(of[m.dir], m)
+		}
 	}
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
+	type placed struct {
+		job
+		place int
 	}
-	if n := strings.Count(string(source), m.old); n != 1 {
-		return "", fmt.Errorf("%s has %d times what is to be changed, want 1:\n%s", m.file, n, m.old)
+	var list []placed
+	for _, t := range chosen {
+		ms := of[t.dir]
+		slices.SortStableFunc(ms, func(a, b *mutant) int { return cmp.Compare(a.rank(o.seed), b.rank(o.seed)) })
+		for i, m := range ms {
+			if o.n == 0 || i < o.n {
+				list = append(list, placed{job{t, m}, i})
+			}
+		}
 	}
-	changed := filepath.Join(dir, filepath.Base(m.file))
-	if err = os.WriteFile(changed, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
-		return "", err
+	slices.SortStableFunc(list, func(a, b placed) int { return a.place - b.place })
+	jobs := make([]job, len(list))
+	for i, p := range list {
+		jobs[i] = p.job
 	}
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "overlay.json")
-	return file, os.WriteFile(file, text, 0o600)
+	return jobs
 }
