@@ -85,7 +85,7 @@ func (o options) main(ctx context.Context) error {
 	r.print(os.Stdout)
 	failed = append(failed, r.check(o.run == ""))
 	if o.doc != "" && errors.Join(failed...) == nil {
-		failed = append(failed, writeSection(o.doc, r))
+		failed = append(failed, section().Write(o.doc, r.markdown()))
 	}
 	return errors.Join(failed...)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/vipkit/vipkit/hack/upstream/shadow"
+	"github.com/vipkit/vipkit/internal/conformance"
 )
 
 // A row counts the inputs of one area, of upstream's tests or of ours.
@@ -144,33 +144,12 @@ func (r *report) check(all bool) error {
 	return errors.Join(errs...)
 }
 
-// The section of the document is what is between these lines.
-const (
-	sectionBegin = "<!-- begin: upstream's own tests, written by make upstream -->"
-	sectionEnd   = "<!-- end: upstream's own tests -->"
-)
-
-// writeSection replaces the section of the document, or adds it at the end.
-func writeSection(path string, r *report) error {
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	section := []byte(sectionBegin + "\n" + r.markdown() + sectionEnd + "\n")
-	before, rest, ok := bytes.Cut(old, []byte(sectionBegin))
-	_, after, closed := bytes.Cut(rest, []byte(sectionEnd+"\n"))
-	switch {
-	case !ok:
-		before = append(before, '\n')
-	case !closed:
-		return fmt.Errorf("%s: the section has no end", path)
-	}
-	return os.WriteFile(path, slices.Concat(before, section, after), 0o644)
-}
+// section is where the tables stand in the document.
+func section() conformance.Section { return conformance.Section{Name: "upstream", By: "make upstream"} }
 
 func (r *report) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nUnit tests of k8s.io/kubernetes %s, and random objects and packets.\n\n", r.version)
+	fmt.Fprintf(&b, "Unit tests of k8s.io/kubernetes %s, and random objects and packets.\n\n", r.version)
 	b.WriteString("| area | from | inputs | agree | documented differences | left out | unexplained |\n|---|---|--:|--:|--:|--:|--:|\n")
 	for _, k := range r.keys() {
 		c := r.rows[k]
@@ -180,6 +159,5 @@ func (r *report) markdown() string {
 	for _, id := range slices.Sorted(maps.Keys(r.occurred)) {
 		fmt.Fprintf(&b, "| %s | %d | %s |\n", id, r.occurred[id], r.known[id].reason)
 	}
-	b.WriteString("\n")
 	return b.String()
 }

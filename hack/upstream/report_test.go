@@ -76,22 +76,12 @@ func TestReadDifferences(t *testing.T) {
 	}
 }
 
-func TestSectionIsReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "doc.md")
-	if err := os.WriteFile(path, []byte("before\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range []int{1, 2} {
-		if err := writeSection(path, newReport(shadow.Record{Area: "a", N: n})); err != nil {
-			t.Fatal(err)
+func TestMarkdown(t *testing.T) {
+	r := newReport(shadow.Record{Area: "a", N: 2}, shadow.Record{Area: "b", ID: "x", N: 3}, shadow.Record{Area: "a", ID: "known", N: 3})
+	for _, want := range []string{"| a | tests | 5 | 2 | 3 |", "| a/known | 3 | It is so. |"} {
+		if text := r.markdown(); !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := string(got); !strings.HasPrefix(text, "before\n") || strings.Contains(text, "| a | tests | 1 |") || !strings.Contains(text, "| a | tests | 2 |") {
-		t.Errorf("the document is\n%s", text)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/vipkit/vipkit/internal/conformance"
 )
 
 func main() {
@@ -35,14 +37,14 @@ func run(in io.Reader, reasons, doc string, partial bool) error {
 	if len(results.proxies) == 0 {
 		return errors.New("no scenario was played")
 	}
-	why, err := readReasons(reasons)
+	why, err := conformance.ReadReasons(reasons)
 	if err != nil {
 		return err
 	}
 	text := results.markdown(why)
 	fmt.Print(text)
 	if doc != "" {
-		if err := write(doc, text); err != nil {
+		if err := section().Write(doc, text); err != nil {
 			return err
 		}
 	}
@@ -116,13 +118,13 @@ func (r *results) add(e event) {
 }
 
 // judge returns an error that names what is not explained.
-func (r *results) judge(why []reason, partial bool) error {
+func (r *results) judge(why []conformance.Reason, partial bool) error {
 	var errs []error
 	used := make([]bool, len(why))
 	for _, scenario := range sorted(r.scenarios) {
 		for _, proxy := range r.proxies {
 			o := r.scenarios[scenario][proxy]
-			i := find(why, proxy, scenario)
+			i := conformance.Find(why, proxy, scenario)
 			switch {
 			case o.action == "pass":
 			case o.action == "":
@@ -135,8 +137,8 @@ func (r *results) judge(why []reason, partial bool) error {
 		}
 	}
 	for i, w := range why {
-		if !used[i] && !partial && slices.ContainsFunc(r.proxies, w.proxy.MatchString) {
-			errs = append(errs, fmt.Errorf("reason %s is not needed: no scenario that it names failed", w.id))
+		if !used[i] && !partial && slices.ContainsFunc(r.proxies, w.Of) {
+			errs = append(errs, fmt.Errorf("reason %s is not needed: no scenario that it names failed", w.ID))
 		}
 	}
 	return errors.Join(errs...)

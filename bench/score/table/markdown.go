@@ -2,19 +2,17 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
+
+	"github.com/vipkit/vipkit/internal/conformance"
 )
 
-// The table stands between these lines of the document.
-const (
-	begin = "<!-- begin score: written by make score -->"
-	end   = "<!-- end score -->"
-)
+// section is where the table stands in the document.
+func section() conformance.Section { return conformance.Section{Name: "score", By: "make score"} }
 
 // markdown returns how many scenarios each proxy passes, a line for each scenario, and the reasons that the lines name.
-func (r *results) markdown(why []reason) string {
+func (r *results) markdown(why []conformance.Reason) string {
 	var b strings.Builder
 	b.WriteString("| proxy | scenarios passed |\n|---|---|\n")
 	for _, p := range r.proxies {
@@ -36,8 +34,8 @@ func (r *results) markdown(why []reason) string {
 		for _, p := range r.proxies {
 			o := r.scenarios[scenario][p]
 			cell := o.action
-			if i := find(why, p, scenario); o.action == "fail" && i >= 0 {
-				cell = "fails: " + why[i].id
+			if i := conformance.Find(why, p, scenario); o.action == "fail" && i >= 0 {
+				cell = "fails: " + why[i].ID
 				named = append(named, i)
 			}
 			cells = append(cells, cell)
@@ -48,24 +46,10 @@ func (r *results) markdown(why []reason) string {
 	b.WriteString("\n| id | why |\n|---|---|\n")
 	seen := map[string]bool{}
 	for _, i := range named {
-		if !seen[why[i].id] {
-			seen[why[i].id] = true
-			fmt.Fprintf(&b, "| %s | %s |\n", why[i].id, why[i].why)
+		if !seen[why[i].ID] {
+			seen[why[i].ID] = true
+			fmt.Fprintf(&b, "| %s | %s |\n", why[i].ID, why[i].Why)
 		}
 	}
 	return b.String()
-}
-
-// write replaces what stands between the marks of the document.
-func write(doc, table string) error {
-	text, err := os.ReadFile(doc)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s: no lines %q and %q", doc, begin, end)
-	}
-	return os.WriteFile(doc, []byte(before+begin+"\n\n"+table+"\n"+end+after), 0o644)
 }

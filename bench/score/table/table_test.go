@@ -32,6 +32,7 @@ func TestTable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
+			begin, end := section().Lines()
 			reasons, doc := filepath.Join(dir, "reasons"), filepath.Join(dir, "doc")
 			for file, text := range map[string]string{reasons: tc.reasons, doc: "a\n" + begin + "\nold\n" + end + "\nb\n"} {
 				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {

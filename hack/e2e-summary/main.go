@@ -1,7 +1,8 @@
-// Summary says what a run of Kubernetes' tests with one proxy came to, from Ginkgo's JSON report. It compares the result of
+// E2e-summary says what a run of Kubernetes' tests with one proxy came to, from Ginkgo's JSON report. It compares the result of
 // every test with what kube-proxy's was and fails if a test that kube-proxy passes has not passed and no reason is on record.
+// Without -proxy it prints the results only.
 //
-//	summary -proxy NAME -results DIR -reasons FILE [-record -doc FILE] REPORT.json
+//	e2e-summary [-proxy NAME -results DIR -reasons FILE [-record -doc FILE]] REPORT.json
 package main
 
 import (
@@ -10,6 +11,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/vipkit/vipkit/internal/conformance"
 )
 
 // reference is the proxy whose results the others are held against.
@@ -17,18 +20,18 @@ const reference = "kube-proxy"
 
 func main() {
 	var o options
-	flag.StringVar(&o.proxy, "proxy", "", "`name` of the proxy that the tests ran with")
+	flag.StringVar(&o.proxy, "proxy", "", "`name` of the proxy that the tests ran with; without it nothing is judged")
 	flag.StringVar(&o.results, "results", "", "`folder` with the recorded results of each proxy")
 	flag.StringVar(&o.reasons, "reasons", "", "`file` with the reasons of failures")
 	flag.BoolVar(&o.record, "record", false, "record the results, and write the table")
 	flag.StringVar(&o.doc, "doc", "", "`file` to write the table to, with -record")
 	flag.Parse()
-	if o.proxy == "" || flag.NArg() != 1 {
+	if flag.NArg() != 1 {
 		flag.Usage()
 		os.Exit(2)
 	}
 	if err := o.run(flag.Arg(0)); err != nil {
-		fmt.Fprintln(os.Stderr, "summary:", err)
+		fmt.Fprintln(os.Stderr, "e2e-summary:", err)
 		os.Exit(1)
 	}
 }
@@ -46,14 +49,18 @@ func (o options) run(report string) error {
 	if len(tests) == 0 {
 		return errors.New("no test ran")
 	}
-	reasons, err := readReasons(o.reasons)
-	if err != nil {
-		return err
-	}
 	for _, t := range tests {
 		fmt.Println(t.line())
 	}
+	if o.proxy == "" {
+		fmt.Println(count(tests))
+		return nil
+	}
 	fmt.Printf("%s: %s\n", o.proxy, count(tests))
+	reasons, err := conformance.ReadReasons(o.reasons)
+	if err != nil {
+		return err
+	}
 	if o.record {
 		if err := record(filepath.Join(o.results, o.proxy), tests); err != nil {
 			return err
@@ -66,7 +73,7 @@ func (o options) run(report string) error {
 }
 
 // judge returns an error that names every test that failed and may not.
-func (o options) judge(tests []test, reasons []reason) error {
+func (o options) judge(tests []test, reasons []conformance.Reason) error {
 	passed := map[string]bool{}
 	recorded, err := readResults(filepath.Join(o.results, reference))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -77,9 +84,9 @@ func (o options) judge(tests []test, reasons []reason) error {
 	}
 	var errs []error
 	for _, t := range tests {
-		why := find(reasons, o.proxy, t.Name)
+		explained := conformance.Find(reasons, o.proxy, t.Name) >= 0
 		switch {
-		case t.State == statePassed || t.State == stateSkipped || why != "":
+		case t.State == statePassed || t.State == stateSkipped || explained:
 		case passed[t.Name]:
 			errs = append(errs, fmt.Errorf("%s passes it: %s", reference, t.line()))
 		default:

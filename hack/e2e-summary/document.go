@@ -4,38 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/vipkit/vipkit/internal/conformance"
 )
 
-// The table stands between these lines of the document.
-const (
-	begin = "<!-- begin e2e-suite: written by make e2e-suite RECORD=yes -->"
-	end   = "<!-- end e2e-suite -->"
-)
+// section is where the table stands in the document.
+func section() conformance.Section {
+	return conformance.Section{Name: "e2e-suite", By: "make e2e-suite RECORD=yes"}
+}
 
-// document writes the table of all recorded results between the marks of the document.
-func (o options) document(reasons []reason) error {
-	text, err := os.ReadFile(o.doc)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s: no lines %q and %q", o.doc, begin, end)
-	}
+// document writes the table of all recorded results to the document.
+func (o options) document(reasons []conformance.Reason) error {
 	table, err := o.table(reasons)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(o.doc, []byte(before+begin+"\n\n"+table+"\n"+end+after), 0o644)
+	return section().Write(o.doc, table)
 }
 
 // table has a line for each proxy, and one for each test that did not pass with each of them.
-func (o options) table(reasons []reason) (string, error) {
+func (o options) table(reasons []conformance.Reason) (string, error) {
 	files, err := filepath.Glob(filepath.Join(o.results, "*"))
 	if err != nil {
 		return "", err
@@ -69,7 +60,7 @@ func (o options) table(reasons []reason) (string, error) {
 }
 
 // row returns the line of a test, "" if it passed everywhere.
-func row(test string, proxies []string, states map[string]string, reasons []reason) string {
+func row(test string, proxies []string, states map[string]string, reasons []conformance.Reason) string {
 	var cells, whys []string
 	all := true
 	for _, p := range proxies {
@@ -82,8 +73,8 @@ func row(test string, proxies []string, states map[string]string, reasons []reas
 			continue
 		}
 		all = false
-		if why := find(reasons, p, test); why != "" && !slices.Contains(whys, why) {
-			whys = append(whys, why)
+		if i := conformance.Find(reasons, p, test); i >= 0 && !slices.Contains(whys, reasons[i].Why) {
+			whys = append(whys, reasons[i].Why)
 		}
 	}
 	if all {
