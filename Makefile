@@ -176,7 +176,7 @@ benchmarks:
 
 # A module of its own, for the sake of its dependencies.
 check-bench:
-	cd bench && $(GO) vet ./... && $(GO) test ./results ./score/table
+	cd bench && $(GO) vet ./... && $(GO) test ./results ./score/table ./differential
 
 ids:
 	$(GO) run ./hack/ids
