@@ -109,21 +109,22 @@ upstream:
 upstream-short:
 	cd hack/upstream && $(GO) vet . ./shadow && $(GO) test . ./shadow && $(GO) run . -seed $(SEED) -short
 
-# All scenarios of the suite against whole proxies, kube-proxy's and ours, from outside; DOC=../docs/conformance.md writes the
-# table there. score-short plays some of them. See docs/conformance.md.
+# All scenarios of the suite against whole proxies, kube-proxy's and ours, from outside; RECORD=yes writes the results and the table of
+# docs/conformance.md. score-short plays some of them. See docs/conformance.md.
+score_table = $(GO) run ./score/table -reasons score/reasons.txt $(if $(filter yes,$(RECORD)),-results score/results -doc ../docs/conformance.md)
 SCORE_PROXIES ?= .*
 score: deps
 	cd bench && $(GO) test -json -count=1 -timeout 60m -run '^TestScore$$/^($(SCORE_PROXIES))$$' ./score | \
-		$(GO) run ./score/table -reasons score/reasons.txt $(if $(DOC),-doc $(DOC)) -partial=$(if $(filter .*,$(SCORE_PROXIES)),false,true)
+		$(score_table) $(if $(filter-out .*,$(SCORE_PROXIES)),-partial)
 
 SCORE_SHORT := clusterip-.*|source-ranges-with-.*|change-endpoint-.*|nodeport-.*
 score-short: deps
 	cd bench && $(GO) test -json -count=1 -timeout 20m -run '^TestScore$$/nftables$$/^($(SCORE_SHORT))$$' ./score | \
-		$(GO) run ./score/table -reasons score/reasons.txt -partial
+		$(score_table) -partial
 
-# The IPVS modes of both, in a virtual machine; its output is not part of the table.
+# The IPVS modes of both, in a virtual machine.
 score-vm:
-	cd bench && $(call vm,$(VM_61)) -v -run '^TestScore$$/ipvs$$' ./score
+	cd bench && $(call vm,$(VM_61)) -json -run '^TestScore$$/ipvs$$' ./score | $(score_table) -partial
 
 # Random clusters through kube-proxy and ours, packet by packet. With an argument of -sabotage one sees that it notices faults.
 DIFFERENTIAL ?= -seed 1 -clusters 100

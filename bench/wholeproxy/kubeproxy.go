@@ -33,6 +33,11 @@ func (k *KubeProxy) Set(_ context.Context, s backendtest.State) error {
 		k.update(s)
 		return k.running.Sync()
 	}
+	if k.Plane == kubeproxy.IPVS {
+		if err := addressEverywhere(s.Settings.Addresses); err != nil {
+			return err
+		}
+	}
 	var err error
 	k.running, err = kubeproxy.New(kubeproxy.Config{
 		Plane: k.Plane, Settings: s.Settings,

@@ -2,7 +2,7 @@
 // every test with what kube-proxy's was and fails if a test that kube-proxy passes has not passed and no reason is on record.
 // Without -proxy it prints the results only.
 //
-//	e2e-summary [-proxy NAME -results DIR -reasons FILE [-record -doc FILE]] REPORT.json
+//	e2e-summary [-proxy NAME -results DIR -reasons FILE [-record [-merge] -doc FILE]] REPORT.json
 package main
 
 import (
@@ -24,6 +24,7 @@ func main() {
 	flag.StringVar(&o.results, "results", "", "`folder` with the recorded results of each proxy")
 	flag.StringVar(&o.reasons, "reasons", "", "`file` with the reasons of failures")
 	flag.BoolVar(&o.record, "record", false, "record the results, and write the table")
+	flag.BoolVar(&o.merge, "merge", false, "with -record: the run had some of the tests only, and what is on record of others stays")
 	flag.StringVar(&o.doc, "doc", "", "`file` to write the table to, with -record")
 	flag.Parse()
 	if flag.NArg() != 1 {
@@ -38,7 +39,7 @@ func main() {
 
 type options struct {
 	proxy, results, reasons, doc string
-	record                       bool
+	record, merge                bool
 }
 
 func (o options) run(report string) error {
@@ -62,7 +63,7 @@ func (o options) run(report string) error {
 		return err
 	}
 	if o.record {
-		if err := record(filepath.Join(o.results, o.proxy), tests); err != nil {
+		if err := record(filepath.Join(o.results, o.proxy), tests, o.merge); err != nil {
 			return err
 		}
 		if err := o.document(reasons); err != nil {

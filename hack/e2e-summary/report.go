@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,6 +25,8 @@ type test struct {
 	why   string // of a test that has not passed: place and first line of the message
 	took  time.Duration
 }
+
+func byName(a, b test) int { return strings.Compare(a.Name, b.Name) }
 
 func (t test) line() string {
 	s := fmt.Sprintf("%-8s %5.0fs  %s", t.State, t.took.Seconds(), t.Name)
@@ -70,7 +73,7 @@ func readReport(name string) ([]test, error) {
 			}
 		}
 	}
-	slices.SortFunc(tests, func(a, b test) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(tests, byName)
 	return tests, nil
 }
 
@@ -100,8 +103,24 @@ func count(tests []test) string {
 	return strings.Join(states, ", ")
 }
 
-// record writes the tests in a form that readResults reads, without times, so that two equal runs give equal files.
-func record(name string, tests []test) error {
+// record writes the tests in a form that readResults reads, without times, so that two equal runs give equal files. What was
+// recorded before stays for tests that skipped themselves, as they want another cluster; with merge, also for those that did not run.
+func record(name string, tests []test, merge bool) error {
+	before, err := readResults(name)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	tests = slices.Clone(tests)
+	for _, old := range before {
+		i := slices.IndexFunc(tests, func(t test) bool { return t.Name == old.Name })
+		switch {
+		case i >= 0 && tests[i].State == stateSkipped:
+			tests[i] = old
+		case i < 0 && merge:
+			tests = append(tests, old)
+		}
+	}
+	slices.SortFunc(tests, byName)
 	var b strings.Builder
 	for _, t := range tests {
 		fmt.Fprintf(&b, "%s %s\n", t.State, t.Name)

@@ -49,6 +49,28 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestRecord(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "results")
+	if err := os.WriteFile(name, []byte("passed gone\npassed skips\npassed worse\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tests := []test{{Name: "skips", State: stateSkipped}, {Name: "worse", State: "failed"}, {Name: "new", State: stateSkipped}}
+	for _, tc := range []struct {
+		merge bool
+		want  string
+	}{
+		{true, "passed gone\nskipped new\npassed skips\nfailed worse\n"},
+		{false, "skipped new\npassed skips\nfailed worse\n"},
+	} {
+		if err := record(name, tests, tc.merge); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(name); err != nil || string(got) != tc.want {
+			t.Errorf("merge %t: %q, %v, want %q", tc.merge, got, err, tc.want)
+		}
+	}
+}
+
 func TestPrintsOnly(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report.json")
 	if err := os.WriteFile(name, []byte(report), 0o644); err != nil {

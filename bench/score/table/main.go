@@ -1,7 +1,7 @@
 // Table reads what `go test -json` says of package score, prints a line for each scenario and a column for each proxy, and
 // fails if a scenario failed for which the file of reasons has none, or a reason is given for one that passed.
 //
-//	go test -json ./score | go run ./score/table -reasons score/reasons.txt [-doc ../docs/conformance.md] [-partial]
+//	go test -json ./score | go run ./score/table -reasons score/reasons.txt [-results score/results -doc ../docs/conformance.md] [-partial]
 package main
 
 import (
@@ -19,17 +19,24 @@ import (
 )
 
 func main() {
-	reasons := flag.String("reasons", "", "`file` with the reasons of failures")
-	doc := flag.String("doc", "", "`file` to write the table to")
-	partial := flag.Bool("partial", false, "not all scenarios were played: a reason that was not needed is no failure")
+	var o options
+	flag.StringVar(&o.doc, "doc", "", "`file` to write the table of all recorded results to, after recording these")
+	flag.StringVar(&o.results, "results", "", "`folder` of the recorded results of each proxy, for -doc")
+	flag.StringVar(&o.reasons, "reasons", "", "`file` with the reasons of failures")
+	flag.BoolVar(&o.partial, "partial", false, "not everything was played: a reason that was not needed is no failure, unless by all recorded results")
 	flag.Parse()
-	if err := run(os.Stdin, *reasons, *doc, *partial); err != nil {
+	if err := o.run(os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "table:", err)
 		os.Exit(1)
 	}
 }
 
-func run(in io.Reader, reasons, doc string, partial bool) error {
+type options struct {
+	reasons, results, doc string
+	partial               bool
+}
+
+func (o options) run(in io.Reader) error {
 	results, err := read(in)
 	if err != nil {
 		return err
@@ -37,18 +44,19 @@ func run(in io.Reader, reasons, doc string, partial bool) error {
 	if len(results.proxies) == 0 {
 		return errors.New("no scenario was played")
 	}
-	why, err := conformance.ReadReasons(reasons)
+	why, err := conformance.ReadReasons(o.reasons)
 	if err != nil {
 		return err
 	}
-	text := results.markdown(why)
-	fmt.Print(text)
-	if doc != "" {
-		if err := section().Write(doc, text); err != nil {
-			return err
-		}
+	fmt.Print(results.markdown(why))
+	errs := []error{results.judge(why)}
+	switch {
+	case o.doc != "":
+		errs = append(errs, results.document(o, why))
+	case !o.partial:
+		errs = append(errs, results.superfluous(why))
 	}
-	return results.judge(why, partial)
+	return errors.Join(errs...)
 }
 
 // results are the outcomes by scenario and proxy.
@@ -57,9 +65,12 @@ type results struct {
 	scenarios map[string]map[string]outcome
 }
 
+// pass is the action of a scenario that went as it should.
+const pass = "pass"
+
 // An outcome is what became of one scenario with one proxy.
 type outcome struct {
-	action string // pass, fail or skip, as go test has them
+	action string // pass, fail, skip, as go test has them
 	output string // of a failure: its first lines
 }
 
@@ -111,33 +122,43 @@ func (r *results) add(e event) {
 		if len(o.output) < maxOutput {
 			o.output += e.Output
 		}
-	case len(part) == 3 && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip"):
+	case len(part) == 3 && (e.Action == pass || e.Action == "fail" || e.Action == "skip"):
 		o.action = e.Action
 	}
 	r.scenarios[scenario][proxy] = o
 }
 
 // judge returns an error that names what is not explained.
-func (r *results) judge(why []conformance.Reason, partial bool) error {
+func (r *results) judge(why []conformance.Reason) error {
 	var errs []error
-	used := make([]bool, len(why))
 	for _, scenario := range sorted(r.scenarios) {
 		for _, proxy := range r.proxies {
 			o := r.scenarios[scenario][proxy]
-			i := conformance.Find(why, proxy, scenario)
 			switch {
-			case o.action == "pass":
+			case o.action == pass:
 			case o.action == "":
 				errs = append(errs, fmt.Errorf("%s: %s was not played to its end", proxy, scenario))
-			case i < 0:
+			case conformance.Find(why, proxy, scenario) < 0:
 				errs = append(errs, fmt.Errorf("%s: %s: %s without a reason\n%s", proxy, scenario, o.action, o.output))
-			default:
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// superfluous returns an error that names the reasons of these proxies that explain nothing.
+func (r *results) superfluous(why []conformance.Reason) error {
+	used := make([]bool, len(why))
+	for scenario, byProxy := range r.scenarios {
+		for proxy, o := range byProxy {
+			if i := conformance.Find(why, proxy, scenario); i >= 0 && o.action != pass {
 				used[i] = true
 			}
 		}
 	}
+	var errs []error
 	for i, w := range why {
-		if !used[i] && !partial && slices.ContainsFunc(r.proxies, w.Of) {
+		if !used[i] && slices.ContainsFunc(r.proxies, w.Of) {
 			errs = append(errs, fmt.Errorf("reason %s is not needed: no scenario that it names failed", w.ID))
 		}
 	}

@@ -20,7 +20,7 @@ func (r *results) markdown(why []conformance.Reason) string {
 		for _, byProxy := range r.scenarios {
 			if o, ok := byProxy[p]; ok {
 				played++
-				if o.action == "pass" {
+				if o.action == pass {
 					passed++
 				}
 			}
@@ -32,8 +32,11 @@ func (r *results) markdown(why []conformance.Reason) string {
 	for _, scenario := range sorted(r.scenarios) {
 		cells := make([]string, 0, len(r.proxies))
 		for _, p := range r.proxies {
-			o := r.scenarios[scenario][p]
+			o, played := r.scenarios[scenario][p]
 			cell := o.action
+			if !played {
+				cell = "not played"
+			}
 			if i := conformance.Find(why, p, scenario); o.action == "fail" && i >= 0 {
 				cell = "fails: " + why[i].ID
 				named = append(named, i)

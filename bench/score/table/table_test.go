@@ -31,33 +31,60 @@ func TestTable(t *testing.T) {
 		"nothing":          {"", "", "no scenario was played", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			begin, end := section().Lines()
-			reasons, doc := filepath.Join(dir, "reasons"), filepath.Join(dir, "doc")
-			for file, text := range map[string]string{reasons: tc.reasons, doc: "a\n" + begin + "\nold\n" + end + "\nb\n"} {
-				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			err := run(strings.NewReader(tc.events), reasons, doc, tc.partial)
+			o := newOptions(t, tc.reasons)
+			o.doc, o.partial = "", tc.partial
+			err := o.run(strings.NewReader(tc.events))
 			switch {
 			case tc.want == "" && err != nil:
 				t.Errorf("run: %v", err)
 			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("run: %v, want %q", err, tc.want)
 			}
-			if tc.want != "" {
-				return
-			}
-			got, err := os.ReadFile(doc)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, want := range []string{"| ours | 1 of 1 |", "| theirs | 0 of 1 |", "| plain | pass | fails: T1 |", "\nb\n"} {
-				if !strings.Contains(string(got), want) || strings.Contains(string(got), "old") {
-					t.Errorf("the document has no %q:\n%s", want, got)
-				}
-			}
 		})
+	}
+}
+
+// newOptions has a document with a table, and the results of an earlier run.
+func newOptions(t *testing.T, reasons string) options {
+	t.Helper()
+	dir := t.TempDir()
+	o := options{reasons: filepath.Join(dir, "reasons"), results: filepath.Join(dir, "results"), doc: filepath.Join(dir, "doc")}
+	if err := os.Mkdir(o.results, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	begin, end := section().Lines()
+	for file, text := range map[string]string{
+		o.reasons: reasons, o.doc: "a\n" + begin + "\nold\n" + end + "\nb\n", filepath.Join(o.results, "earlier"): "fail plain\npass other\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
+func TestRecord(t *testing.T) {
+	o := newOptions(t, "theirs|earlier | plain | T1 | x\nabsent | plain | T2 | y\n")
+	for range 2 { // the second time nothing changes
+		if err := o.run(strings.NewReader(events)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(o.doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"| ours | 1 of 1 |", "| theirs | 0 of 1 |", "| earlier | 1 of 2 |", "| plain | fails: T1 | pass | fails: T1 |",
+			"| other | pass | not played | not played |", "\nb\n",
+		} {
+			if !strings.Contains(string(got), want) || strings.Contains(string(got), "old") {
+				t.Errorf("the document has no %q:\n%s", want, got)
+			}
+		}
+	}
+	o = newOptions(t, "theirs|earlier | plain | T1 | x\nearlier | other | T2 | y\n")
+	o.partial = true
+	if err := o.run(strings.NewReader(events)); err == nil || !strings.Contains(err.Error(), "reason T2 is not needed") {
+		t.Errorf("a reason that no recorded result needs: %v", err)
 	}
 }
