@@ -19,7 +19,8 @@
 // none may be lost.
 //
 // After the last step a new Backend takes over what the old one left, and everything is checked again. Cleanup must remove it. Then
-// everything comes back, all Services end while no Backend runs, and a new one must remove what it finds.
+// Services change while no Backend runs, from those of the first step to those of the last one, and later all of them end: a new Backend
+// must bring that in order. Of an [Imager] all that is in the data plane is compared too, with what an empty one is given.
 //
 // At the end, new TCP connections are made as fast as the machine can while the endpoints of
 // a Service leave one after the other, without and with session affinity: not one may fail.

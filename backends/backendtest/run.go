@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +56,10 @@ const (
 	// whole proxy that removes their entries of connection tracking: they go on at another
 	// one, if there is any.
 	StaleUDPEnds Limit = "stale-udp-ends"
+
+	// HeldTogether says that a Service which the data plane refuses holds back those that take its addresses or give it
+	// theirs: the [plan.PartialError] names them too.
+	HeldTogether Limit = "held-together"
 )
 
 // Config says what [Run] tests.
@@ -176,8 +179,10 @@ type player struct {
 	node     func(t *testing.T) backends.Backend // starts a Backend
 	backend  backends.Backend
 	failing  map[plan.Key]bool // ports that the data plane refuses now
-	noSCTP   bool              // the kernel has no sockets of it
-	quick    bool              // VIPKIT_QUICK
+	first    *plan.Plan        // after the first step
+	images   images
+	noSCTP   bool // the kernel has no sockets of it
+	quick    bool // VIPKIT_QUICK
 	pace     pace
 	marker   marker
 
@@ -213,6 +218,7 @@ func newPlayer(t *testing.T, cfg Config, s *scenario) *player {
 	}
 	p.start(t)
 	p.unchanged(t, "before the first Sync")
+	p.images.empty = p.image(t)
 	return p
 }
 
@@ -339,12 +345,15 @@ func (p *player) play(t *testing.T) {
 		}) {
 			return
 		}
+		if i == 0 {
+			p.first = p.world.plan
+		}
 		before = s.expect
 	}
 	for _, last := range []struct {
 		name string
 		run  func(*testing.T, []line)
-	}{{"restart", p.restart}, {"cleanup", p.cleanup}, {"emptied while away", p.emptied}} {
+	}{{"restart", p.restart}, {"cleanup", p.cleanup}, {"changed while away", p.changed}, {"emptied while away", p.emptied}} {
 		if !t.Run(last.name, func(t *testing.T) { last.run(t, before) }) {
 			return
 		}
@@ -381,102 +390,4 @@ func (p *player) apply(t *testing.T, s step) {
 		t.Fatal(err)
 	}
 	p.serveEndpoints(t)
-}
-
-// restart lets a new Backend take over, and expects what the last step did.
-func (p *player) restart(t *testing.T, last []line) {
-	t.Helper()
-	p.start(t)
-	p.unchanged(t, "before the first Sync")
-	p.world.cursor = plan.Cursor{}
-	again := afterRestart(last)
-	stop := p.traffic(t, last, again)
-	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
-	stop()
-	p.check(t, again)
-}
-
-// afterRestart is what is expected of a Backend that took over: the same, also of
-// clients that have an endpoint already. Of several lines about one flow the last counts.
-func afterRestart(last []line) []line {
-	var out []line
-	for i, l := range last {
-		later := func(o line) bool { return o.flow() == l.flow() && o.onlyIf == l.onlyIf }
-		if l.wait != 0 || l.conn() == "" && slices.ContainsFunc(last[i+1:], later) {
-			continue
-		}
-		if l.sticks != spread {
-			l.sticks = same
-		}
-		l.open = ""
-		out = append(out, l)
-	}
-	return out
-}
-
-// cleanup removes everything, twice, and tries whether it is gone.
-func (p *player) cleanup(t *testing.T, last []line) {
-	t.Helper()
-	p.checkReadError(t)
-	for range 2 {
-		p.inNode(t, func() error { return p.backend.Cleanup(t.Context()) })
-		p.unchanged(t, "after Cleanup")
-	}
-	p.world.cursor = plan.Cursor{}
-	p.checkGone(t, last, plan.New(plan.Config{}), "after Cleanup")
-}
-
-// emptied puts everything back, lets all Services end while no Backend runs, and expects that a new one removes what it finds.
-func (p *player) emptied(t *testing.T, last []line) {
-	t.Helper()
-	if p.cfg.NewProxy != nil {
-		p.start(t) // Cleanup has stopped it
-	}
-	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
-	for _, l := range afterRestart(last) {
-		if l.verdict == plan.Forward && l.from != "" {
-			l.sticks = min(l.sticks, sticky) // clients are forgotten by Cleanup
-			p.check(t, []line{l})
-			break
-		}
-	}
-	if err := p.world.empty(); err != nil {
-		t.Fatal(err)
-	}
-	p.start(t)
-	p.world.cursor = plan.Cursor{}
-	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
-	p.unchanged(t, "after Sync")
-	p.checkGone(t, last, p.world.plan, "after all Services ended")
-}
-
-// reset makes the data plane empty, and the desired state too.
-func (p *player) reset(t *testing.T) {
-	t.Helper()
-	p.inNode(t, func() error { return p.backend.Cleanup(t.Context()) })
-	var err error
-	if p.world, err = newWorld(p.book); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// checkGone expects what a plan without Services says.
-func (p *player) checkGone(t *testing.T, last []line, without *plan.Plan, when string) {
-	t.Helper()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	p.each(last, func(l line, v variant) {
-		if l.conn() != "" || l.from == "" || l.stays() || !p.counts(l, l.packets(p.book, v).protocol) {
-			return
-		}
-		packet := l.packets(p.book, v).packet(0)
-		if tracer, ok := p.backend.(Tracer); ok {
-			if got, want := tracer.Trace(packet).Verdict, without.Trace(packet).Verdict; got != want {
-				t.Errorf("%s: %s: %s Trace of %s is %s, want %s", v, l.text, when, describe(packet), verdictName(got), verdictName(want))
-			}
-		}
-		if l.verdict == plan.Forward && l.from == "client" && p.sent(l, v) {
-			wg.Go(func() { p.sendGone(t, l, v, when) })
-		}
-	})
 }
