@@ -30,11 +30,11 @@ type carried struct {
 func (a *adoption) carry(found *contents) {
 	left := mostCarried
 	for name, info := range found.boxes {
-		b, ok := privateBox(name, a.layout.affinityClients)
+		b, ok := privateBox(name, a.b.layout.affinityClients)
 		if !ok || !b.dynamic || info != a.table.info(b) || left <= 0 {
 			continue
 		}
-		clients, err := a.kernel.clients(a.table.family, a.opts.Name, b)
+		clients, err := a.b.kernel.clients(a.table.family, a.b.opts.Name, b)
 		if err != nil {
 			continue
 		}

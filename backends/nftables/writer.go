@@ -12,8 +12,7 @@ import (
 
 // A writer brings items into the kernel.
 type writer struct {
-	*Backend
-	ctx context.Context
+	b   *Backend
 	now time.Time
 	bad map[plan.Key]error
 
@@ -31,12 +30,12 @@ const maxRefusals = 64
 
 // writeAll writes items in as few transactions as possible: in one if there is not much to
 // write, otherwise in pieces that are complete for their Service ports.
-func (w *writer) writeAll(items []*item) error {
+func (w *writer) writeAll(ctx context.Context, items []*item) error {
 	for _, piece := range w.transactions(items) {
-		if err := w.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("nftables: sync: %w", err)
 		}
-		if err := w.write(piece); err != nil {
+		if err := w.write(ctx, piece); err != nil {
 			return err
 		}
 	}
@@ -44,35 +43,35 @@ func (w *writer) writeAll(items []*item) error {
 }
 
 // write writes items in one transaction, or in several if the kernel refuses it.
-func (w *writer) write(items []*item) error {
+func (w *writer) write(ctx context.Context, items []*item) error {
 	items = w.writable(items)
 	if len(items) == 0 {
 		return nil
 	}
-	err := w.commit(items)
+	err := w.commit(ctx, items)
 	if err == nil {
 		return nil
 	}
-	if isUnknown(err) || w.ctx.Err() != nil {
+	if isUnknown(err) || ctx.Err() != nil {
 		return fmt.Errorf("nftables: sync: %w", err)
 	}
 	w.refusals++
 	if len(items) == 1 && w.sent {
-		return w.retry(items[0], err)
+		return w.retry(ctx, items[0], err)
 	}
 	if len(items) == 1 {
 		return w.giveUp(items[0], err)
 	}
 	parts := cohesive(items)
 	if len(parts) > 1 && w.refusals < maxRefusals {
-		return w.writeSides(parts)
+		return w.writeSides(ctx, parts)
 	}
 	return w.giveUpAll(items, err)
 }
 
 // noteCommit keeps what is verified or read so if nobody else committed.
 func (w *writer) noteCommit(before, after uint32) {
-	for _, known := range []*uint32{&w.verified, &w.read, &w.lap.generation} {
+	for _, known := range []*uint32{&w.b.verified, &w.b.read, &w.b.lap.generation} {
 		if before != 0 && *known == before && after == before+1 {
 			*known = after
 		}
@@ -81,17 +80,17 @@ func (w *writer) noteCommit(before, after uint32) {
 
 // retry asks nft about an item that the kernel has refused in a batch: nft has the last word,
 // and says more about the reason. If it succeeds, batches are not to be trusted.
-func (w *writer) retry(i *item, refusal error) error {
+func (w *writer) retry(ctx context.Context, i *item, refusal error) error {
 	direct := w.direct
 	w.direct = nil
-	if err := w.write([]*item{i}); err != nil {
+	if err := w.write(ctx, []*item{i}); err != nil {
 		return err
 	}
 	if w.refused(i) {
 		w.direct = direct
 		return nil
 	}
-	w.noBatches = fmt.Errorf("nftables: batch refused that nft could write: %w", refusal)
+	w.b.noBatches = fmt.Errorf("nftables: batch refused that nft could write: %w", refusal)
 	return nil
 }
 
@@ -101,10 +100,10 @@ func (w *writer) refused(i *item) bool {
 	return bad || i.table.broken != nil
 }
 
-func (w *writer) writeSides(parts [][]*item) error {
+func (w *writer) writeSides(ctx context.Context, parts [][]*item) error {
 	first, second := w.sides(parts)
 	for _, side := range [][][]*item{first, second} {
-		if err := w.write(slices.Concat(side...)); err != nil {
+		if err := w.write(ctx, slices.Concat(side...)); err != nil {
 			return err
 		}
 	}
@@ -128,7 +127,7 @@ func (w *writer) sides(parts [][]*item) (first, second [][]*item) {
 	return parts[:half], parts[half:]
 }
 
-func (w *writer) isSuspect(i *item) bool { return i.kind == portItem && w.suspects[i.key] }
+func (w *writer) isSuspect(i *item) bool { return i.kind == portItem && w.b.suspects[i.key] }
 
 // writable leaves out the ports of a family that cannot be programmed.
 func (w *writer) writable(items []*item) []*item {
@@ -161,7 +160,7 @@ func (w *writer) giveUp(i *item, err error) error {
 	switch i.kind {
 	case portItem:
 		w.bad[i.key] = err
-		w.suspect(i.key)
+		w.b.suspect(i.key)
 	case commonItem: // a Service port brings the chains that it needs
 	case staleItem:
 		return fmt.Errorf("nftables: sync: remove what is not ours to keep: %w", err)
@@ -173,7 +172,7 @@ func (w *writer) giveUp(i *item, err error) error {
 
 func (w *writer) allBroken() error {
 	var errs []error
-	for _, t := range w.tables {
+	for _, t := range w.b.tables {
 		if t.broken == nil {
 			return nil
 		}
@@ -183,10 +182,10 @@ func (w *writer) allBroken() error {
 }
 
 // commit writes items in one transaction, all or nothing.
-func (w *writer) commit(items []*item) error {
-	edits := make([]*edit, 0, len(w.tables))
-	for _, t := range w.tables {
-		e := newEdit(t, w.layout, w.now)
+func (w *writer) commit(ctx context.Context, items []*item) error {
+	edits := make([]*edit, 0, len(w.b.tables))
+	for _, t := range w.b.tables {
+		e := newEdit(t, w.b.layout, w.now)
 		for _, i := range items {
 			if i.table == t {
 				e.take(i)
@@ -200,7 +199,7 @@ func (w *writer) commit(items []*item) error {
 		tx.batch = &batch{}
 	}
 	write(tx, edits)
-	if err := w.run(tx); err != nil {
+	if err := w.run(ctx, tx); err != nil {
 		return err
 	}
 	for _, e := range edits {
@@ -210,30 +209,30 @@ func (w *writer) commit(items []*item) error {
 	return nil
 }
 
-func (w *writer) run(tx *transaction) error {
+func (w *writer) run(ctx context.Context, tx *transaction) error {
 	if tx.statements == 0 {
 		return nil
 	}
-	before, after, err := w.bring(tx)
+	before, after, err := w.bring(ctx, tx)
 	if err != nil {
 		return err
 	}
 	w.noteCommit(before, after)
-	w.last.Written += tx.statements
-	w.last.Commits++
+	w.b.last.Written += tx.statements
+	w.b.last.Commits++
 	return nil
 }
 
 // bring gives a transaction to the kernel; see counted.
-func (w *writer) bring(tx *transaction) (before, after uint32, err error) {
+func (w *writer) bring(ctx context.Context, tx *transaction) (before, after uint32, err error) {
 	if tx.batch != nil {
-		return w.counted(func() error { return w.direct.send(tx.batch) })
+		return w.b.counted(func() error { return w.direct.send(tx.batch) })
 	}
 	text, err := tx.bytes()
 	if err != nil {
 		return 0, 0, err
 	}
-	return w.execute(w.ctx, text)
+	return w.b.execute(ctx, text)
 }
 
 func (w *writer) remember(items []*item) {
@@ -241,14 +240,14 @@ func (w *writer) remember(items []*item) {
 		if i.kind != portItem {
 			continue
 		}
-		delete(w.suspects, i.key)
+		delete(w.b.suspects, i.key)
 		if len(i.before.elements)+len(i.after.elements) > 0 {
-			w.last.Changes++
+			w.b.last.Changes++
 		}
 		if i.next == nil {
-			delete(w.ports, i.key)
+			delete(w.b.ports, i.key)
 		} else {
-			w.ports[i.key] = i.next
+			w.b.ports[i.key] = i.next
 		}
 	}
 }
@@ -260,8 +259,8 @@ const chainRest = time.Second
 
 // bury deletes chains that were flushed long enough ago. It is no part of the
 // plan, so what fails is tried again later.
-func (w *writer) bury() {
-	for _, t := range w.tables {
+func (w *writer) bury(ctx context.Context) {
+	for _, t := range w.b.tables {
 		var due []string
 		for name, since := range t.dying {
 			if w.now.Sub(since) >= chainRest {
@@ -269,14 +268,14 @@ func (w *writer) bury() {
 			}
 		}
 		slices.Sort(due)
-		if w.deleteChains(t, due...) == nil {
+		if w.deleteChains(ctx, t, due...) == nil {
 			continue
 		}
 		for _, name := range due { // one busy chain must not keep the others
 			if w.refusals >= maxRefusals {
 				return
 			}
-			if err := w.deleteChains(t, name); isUnknown(err) {
+			if err := w.deleteChains(ctx, t, name); isUnknown(err) {
 				return // nft is not well
 			} else if err != nil {
 				w.refusals++
@@ -288,12 +287,12 @@ func (w *writer) bury() {
 
 // deleteChains deletes chains in one transaction. One that is gone already is none to
 // try again.
-func (w *writer) deleteChains(t *table, names ...string) error {
+func (w *writer) deleteChains(ctx context.Context, t *table, names ...string) error {
 	tx := &transaction{}
 	for _, name := range names {
-		script{tx: tx, f: t.family, table: w.layout.table}.chain(remove, chain{name: name})
+		script{tx: tx, f: t.family, table: w.b.layout.table}.chain(remove, chain{name: name})
 	}
-	err := w.run(tx)
+	err := w.run(ctx, tx)
 	if err != nil && (len(names) > 1 || !errors.Is(err, errNotFound)) {
 		return err
 	}

@@ -24,7 +24,7 @@ func (b *Backend) adopt(p *plan.Plan) ([]*item, error) {
 	for n, t := range b.tables {
 		t = newTable(t.family)
 		b.tables[n] = t
-		a := &adoption{Backend: b, table: t}
+		a := &adoption{b: b, table: t}
 		adoptions[t] = a
 		kind, err := a.read()
 		if err != nil {
@@ -53,7 +53,7 @@ func (b *Backend) adopt(p *plan.Plan) ([]*item, error) {
 
 // An adoption compares one table in the kernel with what it should be.
 type adoption struct {
-	*Backend
+	b       *Backend
 	table   *table
 	found   *contents
 	have    map[elementID]element // in the kernel and not yet claimed
@@ -66,7 +66,7 @@ type adoption struct {
 func (a *adoption) read() (itemKind, error) {
 	a.claimed = make(map[string]bool)
 	a.have, a.clients = make(map[elementID]element), make(map[string][]client)
-	found, err := a.kernel.read(a.table.family, a.opts.Name)
+	found, err := a.b.kernel.read(a.table.family, a.b.opts.Name)
 	if err != nil {
 		return 0, err
 	}
@@ -94,7 +94,7 @@ func (a *adoption) read() (itemKind, error) {
 // sameLayout reports whether the table was made by this version with these options, and
 // every box and base chain is still there.
 func (a *adoption) sameLayout(found *contents) bool {
-	if _, ok := found.chains[a.table.marker(a.layout)]; !ok {
+	if _, ok := found.chains[a.table.marker(a.b.layout)]; !ok {
 		return false
 	}
 	for _, b := range boxes() {
@@ -102,7 +102,7 @@ func (a *adoption) sameLayout(found *contents) bool {
 			return false
 		}
 	}
-	for _, c := range a.table.baseChains(a.layout) {
+	for _, c := range a.table.baseChains(a.b.layout) {
 		have, _, _ := strings.Cut(found.chains[c.name], " ")
 		want, _, _ := strings.Cut(c.print(), " ")
 		if have != want {
@@ -154,7 +154,7 @@ func (a *adoption) leads(s shared) bool {
 
 // loadPrivate takes over a box of affinity. What the packets have written stays theirs.
 func (a *adoption) loadPrivate(name string) error {
-	b, ok := privateBox(name, a.layout.affinityClients)
+	b, ok := privateBox(name, a.b.layout.affinityClients)
 	if !ok {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (a *adoption) loadPrivate(name string) error {
 func isCounted(box string) bool { return box == boxClusterIPs }
 
 func (a *adoption) loadElements(b box) error {
-	elements, err := a.kernel.elements(a.table.family, a.opts.Name, b)
+	elements, err := a.b.kernel.elements(a.table.family, a.b.opts.Name, b)
 	for _, el := range elements {
 		if _, twice := a.have[el.id]; !twice { // a dump can repeat itself
 			a.have[el.id] = el
@@ -179,7 +179,7 @@ func (a *adoption) loadElements(b box) error {
 }
 
 func (a *adoption) base(kind itemKind, p *plan.Plan) *item {
-	i := &item{table: a.table, kind: kind, before: &program{}, after: a.table.base(a.layout, p)}
+	i := &item{table: a.table, kind: kind, before: &program{}, after: a.table.base(a.b.layout, p)}
 	i.config = i.after.elements
 	a.claim(i)
 	return i
@@ -187,7 +187,7 @@ func (a *adoption) base(kind itemKind, p *plan.Plan) *item {
 
 // port returns the change of one Service port.
 func (a *adoption) port(p *plan.Port) *item {
-	comp := compiler{layout: a.layout, f: a.table.family}
+	comp := compiler{layout: a.b.layout, f: a.table.family}
 	i := &item{table: a.table, key: p.Key, before: &program{}, next: settle(a.slots(p), p)}
 	i.after = comp.compile(i.next)
 	i.found = &program{chains: i.after.chains, boxes: i.after.boxes}
@@ -310,7 +310,7 @@ func (a *adoption) stale() *item {
 // needed once and may need again. It then keeps the element that leads to it.
 func (a *adoption) isShared(name string) bool {
 	s, ok := parseShared(name)
-	if !ok || s.chain(a.table.family, a.layout).print() != a.found.chains[name] {
+	if !ok || s.chain(a.table.family, a.b.layout).print() != a.found.chains[name] {
 		return false
 	}
 	if s.kind == pickChain {
