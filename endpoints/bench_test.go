@@ -57,7 +57,7 @@ func BenchmarkLoad(b *testing.B) {
 		for _, s := range list {
 			tr.Set(s)
 		}
-		tr.Acknowledge(tr.Pending())
+		tr.Take()
 	}
 	b.ReportMetric((liveHeap()-before)/1e6, "live-MB")
 	runtime.KeepAlive(tr)
@@ -69,7 +69,7 @@ func BenchmarkRelist(b *testing.B) {
 	list := cluster(10_000)
 	tr := endpoints.NewEndpointsChangeTracker(endpoints.Options{})
 	tr.Replace(list)
-	tr.Acknowledge(tr.Pending())
+	tr.Take()
 	b.ReportAllocs()
 	for b.Loop() {
 		if changed, _ := tr.Replace(list); changed {
@@ -85,7 +85,7 @@ func BenchmarkOneChange(b *testing.B) {
 			list := cluster(n)
 			tr := endpoints.NewEndpointsChangeTracker(endpoints.Options{})
 			tr.Replace(list)
-			tr.Acknowledge(tr.Pending())
+			tr.Take()
 			flip(b, tr, list[n/2])
 		})
 	}
@@ -103,7 +103,7 @@ func BenchmarkLargeService(b *testing.B) {
 		}
 		tr.Set(last)
 	}
-	tr.Acknowledge(tr.Pending())
+	tr.Take()
 	flip(b, tr, last)
 }
 
@@ -116,10 +116,9 @@ func flip(b *testing.B, tr *endpoints.EndpointsChangeTracker, s *discoveryv1.End
 		r := s.Endpoints[0].Conditions.Ready
 		*r = !*r
 		tr.Set(s)
-		c := tr.Pending()
+		c := tr.Take()
 		if len(c.Sets) != 1 {
 			b.Fatalf("%d Services pending, want 1", len(c.Sets))
 		}
-		tr.Acknowledge(c)
 	}
 }

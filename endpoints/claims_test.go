@@ -33,8 +33,7 @@ func knowing(state, node, zone, forNode string) discoveryv1.Endpoint {
 // known returns what is known of the only endpoint of the Service "svc".
 func known(t *testing.T, tr *endpoints.EndpointsChangeTracker) string {
 	t.Helper()
-	c := tr.Pending()
-	tr.Acknowledge(c)
+	c := tr.Take()
 	eps := c.Sets[name("svc")].Get(keyP())
 	if len(eps) != 1 {
 		t.Fatalf("the Service has %v, want one endpoint", eps)
@@ -123,8 +122,7 @@ func TestClaimsChange(t *testing.T) {
 	})
 	t.Run("fault F03 the poor one goes", func(t *testing.T) {
 		tr := load(t, poor, rich)
-		before := tr.Pending()
-		tr.Acknowledge(before)
+		before := tr.Take()
 		tr.Delete(name("s1"))
 		if got := tr.Pending().Sets[name("svc")]; got != before.Sets[name("svc")] {
 			t.Errorf("the Set is another one, %v, want the same", got)

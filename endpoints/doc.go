@@ -4,9 +4,7 @@
 // in any order and as often as the caller likes, and answers which Services
 // have other endpoints than before:
 //
-//	slices ─► Set, Delete, Replace ─► tracker ─► Pending ─► a Set for each Service that changed
-//	                                     ▲                             │
-//	                                     └───────── Acknowledge ◄──────┘ once it is in place
+//	slices ─► Set, Delete, Replace ─► tracker ─► Take ─► a Set for each Service that changed
 //
 // The model:
 //
@@ -28,8 +26,8 @@
 //   - A bad field is left out and reported by its API path; the rest of the
 //     slice works. An unspecified, loopback, link-local or link-local multicast address is
 //     bad, as in the API, unless [Options.Expand] made it.
-//   - A change is pending until it is acknowledged, and an endpoint that did not
-//     change is the same pointer in the next [Set].
+//   - A change is pending until it is taken, once: what is not in place yet is remembered by who
+//     puts it there. An endpoint that did not change is the same pointer in the next [Set].
 //
 // The package does not choose endpoints: which of them a node uses is decided by
 // package topology. It needs no client, informer or Service, and reads no

@@ -30,14 +30,12 @@ func Example() {
 	fmt.Println("changed:", changed)
 	fmt.Println("problem:", problems.ToAggregate())
 
-	changes := tracker.Pending()
+	changes := tracker.Take()
 	for name, set := range changes.Sets {
 		for key, eps := range set.All() {
 			fmt.Println(name, key.Port, key.Protocol, key.Family, eps)
 		}
 	}
-	// Program them, and only when that worked:
-	tracker.Acknowledge(changes)
 	fmt.Println("pending:", len(tracker.Pending().Sets))
 	// Output:
 	// changed: true

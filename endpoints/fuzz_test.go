@@ -164,10 +164,10 @@ func FuzzMerge(f *testing.F) {
 			if r.IntN(3) > 0 {
 				continue
 			}
-			changes := tr.Pending()
-			c.take(changes)
-			if r.IntN(4) > 0 {
-				tr.Acknowledge(changes)
+			if r.IntN(4) == 0 {
+				c.take(tr.Pending())
+			} else {
+				c.take(tr.Take())
 			}
 			if !maps.Equal(c, m.text()) {
 				t.Fatalf("the consumer has\n%v\nwant\n%v", c, m.text())

@@ -84,7 +84,7 @@ func load(t *testing.T, list ...*discoveryv1.EndpointSlice) *endpoints.Endpoints
 func settled(t *testing.T, list ...*discoveryv1.EndpointSlice) *endpoints.EndpointsChangeTracker {
 	t.Helper()
 	tr := load(t, list...)
-	tr.Acknowledge(tr.Pending())
+	tr.Take()
 	return tr
 }
 

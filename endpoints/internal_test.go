@@ -25,7 +25,7 @@ func TestMemory(t *testing.T) {
 	}
 	set("s1", "10.0.0.1")
 	set("s2", "10.0.0.2")
-	c := tr.Pending()
+	c := tr.Take()
 	var nodes []*byte
 	for _, eps := range c.Sets[types.NamespacedName{Namespace: "ns", Name: "svc"}].All() {
 		for _, e := range eps {
@@ -35,10 +35,9 @@ func TestMemory(t *testing.T) {
 	if len(nodes) != 2 || nodes[0] != nodes[1] {
 		t.Errorf("the name of a node is at %v, want one copy for 2 endpoints", nodes)
 	}
-	tr.Acknowledge(c)
 	tr.Delete(types.NamespacedName{Namespace: "ns", Name: "s1"})
 	tr.Delete(types.NamespacedName{Namespace: "ns", Name: "s2"})
-	tr.Acknowledge(tr.Pending())
+	tr.Take()
 	if len(tr.services)+len(tr.owners)+len(tr.dirty) != 0 {
 		t.Errorf("left are services %v, owners %v, dirty %v", tr.services, tr.owners, tr.dirty)
 	}

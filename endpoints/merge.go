@@ -21,10 +21,10 @@ type serviceState struct {
 	// merged is the union of what the slices had at the last merge.
 	merged *Set
 
-	// changed is the sequence number of the last change that is not
-	// acknowledged, 0 if there is none.
+	// changed is the sequence number of the last change since the last Take, 0 if there is none; triggers are when
+	// those changes were caused.
 	changed  uint64
-	triggers []trigger
+	triggers []time.Time
 }
 
 // A sliceState is what one slice has: now, and in serviceState.merged.
@@ -36,12 +36,6 @@ type sliceState struct {
 	// something else at the last merge.
 	at      time.Time
 	retimed bool
-}
-
-// A trigger is when a change was caused, and its sequence number.
-type trigger struct {
-	at  time.Time
-	seq uint64
 }
 
 // slice returns the state of a slice, a new one if it is not known.

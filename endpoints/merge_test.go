@@ -170,8 +170,7 @@ func TestOverlap(t *testing.T) {
 
 func TestPointersAreKept(t *testing.T) {
 	get := func(tr *endpoints.EndpointsChangeTracker) map[string]*endpoints.Endpoint {
-		c := tr.Pending()
-		tr.Acknowledge(c)
+		c := tr.Take()
 		eps := make(map[string]*endpoints.Endpoint)
 		for _, e := range c.Sets[name("svc")].Get(keyP()) {
 			eps[e.Addr.Addr().String()] = e

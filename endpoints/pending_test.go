@@ -86,13 +86,12 @@ func TestDirty(t *testing.T) {
 		if set, ok := tr.Pending().Sets[name("svc")]; !ok || set != nil {
 			t.Errorf("Set %v, listed %t, want nil and listed", set, ok)
 		}
-		tr.Acknowledge(tr.Pending())
+		tr.Take()
 		wantPending(t, tr)
 	})
 	t.Run("B28 #81 remove and add again in one batch", func(t *testing.T) {
 		tr := load(t, a)
-		c := tr.Pending()
-		tr.Acknowledge(c)
+		c := tr.Take()
 		if changed, _ := tr.Set(b); !changed || !tr.Delete(name("s1")) {
 			t.Error("not reported as changes")
 		}
@@ -146,7 +145,7 @@ func TestMove(t *testing.T) {
 			t.Error("not reported as a change")
 		}
 		wantPending(t, tr, "svc1 ", "svc2 p/TCP/IPv4: 10.0.0.1:80")
-		tr.Acknowledge(tr.Pending())
+		tr.Take()
 		tr.Delete(name("s1"))
 		wantPending(t, tr, "svc2 ")
 	})
@@ -169,32 +168,30 @@ func TestMove(t *testing.T) {
 				t.Error("not reported as a change")
 			}
 			wantPending(t, tr, "svc ")
-			tr.Acknowledge(tr.Pending())
+			tr.Take()
 			tr.Set(slice("svc"))
 			wantPending(t, tr, "svc p/TCP/IPv4: 10.0.0.1:80")
 		})
 	}
 }
 
-func TestAcknowledge(t *testing.T) {
+func TestTake(t *testing.T) {
 	tr := load(t, newSlice("s1", "a", ready("10.0.0.1")...), newSlice("s2", "b", ready("10.0.0.2")...))
-	c := tr.Pending()
+	first := "a p/TCP/IPv4: 10.0.0.1:80\nb p/TCP/IPv4: 10.0.0.2:80"
+	if got := pendingText(tr.Pending()); got != first {
+		t.Errorf("Pending is %q, want %q", got, first)
+	}
+	c := tr.Take()
+	wantPending(t, tr)
 	tr.Set(newSlice("s1", "a", ready("10.0.0.3")...))
 	tr.Set(newSlice("s3", "c", ready("10.0.0.4")...))
-	tr.Acknowledge(endpoints.Changes{Sets: c.Sets})
-	wantPending(t, tr, "a p/TCP/IPv4: 10.0.0.3:80", "b p/TCP/IPv4: 10.0.0.2:80", "c p/TCP/IPv4: 10.0.0.4:80")
-	tr.Acknowledge(c)
 	wantPending(t, tr, "a p/TCP/IPv4: 10.0.0.3:80", "c p/TCP/IPv4: 10.0.0.4:80")
-	if got, want := pendingText(c), "a p/TCP/IPv4: 10.0.0.1:80\nb p/TCP/IPv4: 10.0.0.2:80"; got != want {
-		t.Errorf("changes that were handed out became %q, want %q", got, want)
+	if got := pendingText(c); got != first {
+		t.Errorf("changes that were handed out became %q, want %q", got, first)
 	}
-	c = tr.Pending()
-	tr.Acknowledge(c, name("a"))
-	wantPending(t, tr, "a p/TCP/IPv4: 10.0.0.3:80")
-	tr.Acknowledge(c)
-	wantPending(t, tr)
+	tr.Take()
 	t.Run("C23 nothing twice", func(t *testing.T) {
-		if c := tr.Pending(); len(c.Sets) != 0 || len(c.Triggers) != 0 {
+		if c := tr.Take(); len(c.Sets) != 0 || len(c.Triggers) != 0 {
 			t.Errorf("got %v, want nothing", c)
 		}
 	})
@@ -251,11 +248,9 @@ func TestConcurrent(t *testing.T) {
 		tr := load(t)
 		applied := make(map[types.NamespacedName]string)
 		round := func() {
-			c := tr.Pending()
-			for n, set := range c.Sets {
+			for n, set := range tr.Take().Sets {
 				applied[n] = text(set)
 			}
-			tr.Acknowledge(c)
 		}
 		var flips sync.WaitGroup
 		stop := make(chan struct{})
@@ -290,9 +285,7 @@ func TestBurst(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		tr, applied := load(t), make(map[types.NamespacedName]*endpoints.Set)
 		take := func() {
-			c := tr.Pending()
-			maps.Copy(applied, c.Sets)
-			tr.Acknowledge(c)
+			maps.Copy(applied, tr.Take().Sets)
 		}
 		// Each Service has two slices, of which one comes twice.
 		for _, i := range r.Perm(3 * services) {

@@ -39,7 +39,7 @@ type Options struct {
 	Expand func(slice *discoveryv1.EndpointSlice, index int, key Key, base Endpoint) []Endpoint
 }
 
-// Changes is what a tracker has to say since it was last acknowledged.
+// Changes is what changed in a tracker since the last Take.
 type Changes struct {
 	// Sets has the current endpoints of every Service whose endpoints changed;
 	// nil if it has none left. A Service that changed and changed back is there
@@ -51,8 +51,6 @@ type Changes struct {
 	// first. A time that cannot be parsed or is not later than the making of the
 	// tracker is left out.
 	Triggers map[types.NamespacedName][]time.Time
-
-	seq uint64
 }
 
 // EndpointsChangeTracker turns EndpointSlices into endpoint Sets.
@@ -116,7 +114,7 @@ func (t *EndpointsChangeTracker) Delete(slice types.NamespacedName) bool {
 }
 
 // Replace takes the complete list of slices: those not in it are forgotten. It
-// is what Set and Delete for each of them would be, in one step for [EndpointsChangeTracker.Pending].
+// is what Set and Delete for each of them would be, in one step for [EndpointsChangeTracker.Take].
 // It returns the problems by the name of the slice, nil if there are none.
 func (t *EndpointsChangeTracker) Replace(list []*discoveryv1.EndpointSlice) (bool, map[types.NamespacedName]field.ErrorList) {
 	updates := make(map[types.NamespacedName]update, len(list))
@@ -154,67 +152,43 @@ func (t *EndpointsChangeTracker) replace(updates map[types.NamespacedName]update
 	return t.seq != before
 }
 
-// Pending returns all changes that are not acknowledged, state and names in one
-// step. It costs time for the Services that changed. Calling it again without
-// an acknowledgement returns the same and what changed since.
+// Pending returns what Take would, and forgets nothing. It costs time for the Services that changed.
 func (t *EndpointsChangeTracker) Pending() Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.pending()
+}
+
+// Take returns what changed since the last call of Take, state and names in one step, and forgets it: the caller
+// remembers what is not in place yet, as a Cursor of package proxy/plan does. It costs time for the Services that changed.
+func (t *EndpointsChangeTracker) Take() Changes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.pending()
+	for _, svc := range t.dirty {
+		svc.changed, svc.triggers = 0, nil
+		if len(svc.slices) == 0 {
+			delete(t.services, svc.name)
+		}
+	}
+	t.dirty = nil
+	return c
+}
+
+// pending needs the lock.
+func (t *EndpointsChangeTracker) pending() Changes {
 	c := Changes{
 		Sets:     make(map[types.NamespacedName]*Set, len(t.dirty)),
 		Triggers: make(map[types.NamespacedName][]time.Time),
-		seq:      t.seq,
 	}
 	for _, svc := range t.dirty {
 		svc.merge()
 		c.Sets[svc.name] = svc.merged
 		if len(svc.triggers) > 0 {
-			c.Triggers[svc.name] = svc.times()
+			c.Triggers[svc.name] = slices.SortedFunc(slices.Values(svc.triggers), time.Time.Compare)
 		}
 	}
 	return c
-}
-
-// Acknowledge forgets the changes in c, but for those of the Services in except
-// and those that changed again since. The trigger times that c has go with them.
-func (t *EndpointsChangeTracker) Acknowledge(c Changes, except ...types.NamespacedName) {
-	keep := make(map[types.NamespacedName]bool, len(except))
-	for _, name := range except {
-		keep[name] = true
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for name := range c.Sets {
-		if svc := t.services[name]; svc != nil && !keep[name] {
-			t.acknowledge(svc, c.seq)
-		}
-	}
-	t.dirty = slices.DeleteFunc(t.dirty, func(svc *serviceState) bool { return svc.changed == 0 })
-	if len(t.dirty) == 0 {
-		t.dirty = nil
-	}
-}
-
-// acknowledge forgets what happened to svc until seq, but leaves it in t.dirty.
-func (t *EndpointsChangeTracker) acknowledge(svc *serviceState, seq uint64) {
-	svc.triggers = slices.DeleteFunc(svc.triggers, func(tr trigger) bool { return tr.seq <= seq })
-	if svc.changed > seq {
-		return
-	}
-	svc.changed, svc.triggers = 0, nil
-	if len(svc.slices) == 0 {
-		delete(t.services, svc.name)
-	}
-}
-
-// times returns when the changes of the Service were caused, oldest first.
-func (s *serviceState) times() []time.Time {
-	times := make([]time.Time, len(s.triggers))
-	for i, tr := range s.triggers {
-		times[i] = tr.at
-	}
-	slices.SortFunc(times, time.Time.Compare)
-	return times
 }
 
 // An update is what a slice has, as far as it is used.
@@ -326,7 +300,7 @@ func (t *EndpointsChangeTracker) apply(u update) {
 	svc := t.services[u.service]
 	// A time from before the tracker was made would measure how long it did not run.
 	if u.at.After(t.created) && svc != nil && svc.changed > before {
-		svc.triggers = append(svc.triggers, trigger{at: u.at, seq: svc.changed})
+		svc.triggers = append(svc.triggers, u.at)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestTriggers(t *testing.T) {
 	}
 }
 
-func TestTriggersStayUntilAcknowledged(t *testing.T) {
+func TestTriggersAreTakenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const s = time.Second
 		start, tr := time.Now(), load(t)
@@ -109,14 +109,10 @@ func TestTriggersStayUntilAcknowledged(t *testing.T) {
 			}
 		}
 		tr.Set(triggered(newSlice("s1", "svc", ready("10.0.0.1")...), after(1*s)))
-		c := tr.Pending()
+		tr.Pending()
 		tr.Set(triggered(newSlice("s1", "svc", ready("10.0.0.2")...), after(2*s)))
 		check(1*s, 2*s)
-		tr.Acknowledge(c, name("svc"))
-		check(1*s, 2*s)
-		tr.Acknowledge(c)
-		check(2 * s)
-		tr.Acknowledge(tr.Pending())
+		tr.Take()
 		check()
 		tr.Set(newSlice("s1", "svc", ready("10.0.0.3")...))
 		check()

@@ -36,9 +36,13 @@ func podIPs(i, version int) []string {
 	return append(ips, fmt.Sprintf("10.250.%d.1", version))
 }
 
-func newBenchProxy(b *testing.B, services []*corev1.Service, slices []*discoveryv1.EndpointSlice) *proxy.Proxy {
+func newBenchProxy(b *testing.B, services []*corev1.Service, slices []*discoveryv1.EndpointSlice, set ...func(*proxy.Options)) *proxy.Proxy {
 	b.Helper()
-	p, err := proxy.New(proxy.Options{Backend: &fake.Backend{}, Config: plan.Config{Node: node()}})
+	opts := proxy.Options{Backend: &fake.Backend{}, Config: plan.Config{Node: node()}}
+	for _, f := range set {
+		f(&opts)
+	}
+	p, err := proxy.New(opts)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -148,13 +152,11 @@ func load(n int) []any {
 		st.Set(services[i])
 		et.Set(slices[i])
 	}
-	sc, ec := st.Pending(), et.Pending()
+	sc, ec := st.Take(), et.Take()
 	p, diff := plan.New(plan.Config{Node: node()}).Update(plan.Input{Services: sc.Services, Endpoints: ec.Sets})
 	cursor := &plan.Cursor{}
 	cursor.Note(diff)
 	cursor.Done(cursor.Delta(p), nil)
-	st.Acknowledge(sc)
-	et.Acknowledge(ec)
 	return []any{st, et, p, cursor}
 }
 
@@ -164,4 +166,54 @@ func liveHeap() float64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
+}
+
+// BenchmarkFullRound is a round that looks at everything, and one that does so in vain, with the one that repairs it.
+// What failed must not cost more than a full round: failed is at most twice full.
+func BenchmarkFullRound(b *testing.B) {
+	for _, failed := range []bool{false, true} {
+		b.Run(map[bool]string{false: "full", true: "failed"}[failed], func(b *testing.B) {
+			services, slices := cluster(10_000)
+			back, flows := &fake.Backend{}, &recorder{}
+			p := newBenchProxy(b, services, slices, func(o *proxy.Options) {
+				o.Backend, o.Consumers = back, []proxy.Consumer{{Name: "flows", Syncer: flows}}
+			})
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Trigger()
+				if failed {
+					back.FailCall(1, errKernel)
+					if err := p.Step(b.Context()); err == nil {
+						b.Fatal("the round did not fail")
+					}
+				}
+				if err := p.Step(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				flows.deltas = nil
+			}
+		})
+	}
+}
+
+// BenchmarkFailedStart is a first round that fails, and the next one. [BenchmarkStart] is the same without the failure.
+func BenchmarkFailedStart(b *testing.B) {
+	services, slices := cluster(10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		back := &fake.Backend{}
+		p, err := proxy.New(proxy.Options{Backend: back, Config: plan.Config{Node: node()}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.ReplaceServices(services)
+		p.ReplaceEndpointSlices(slices)
+		back.FailCall(1, errKernel)
+		if err := p.Step(b.Context()); err == nil {
+			b.Fatal("the round did not fail")
+		}
+		if err := p.Step(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -6,21 +6,20 @@
 // A [Proxy] takes objects level by level: SetService is given the current version, new or
 // not; DeleteService needs a name only; ReplaceServices takes a relist. No old object is
 // needed, the same object twice is harmless, and so is an event that comes late. What
-// changed waits in the trackers. A round takes it up, makes the next [plan.Plan], and gives each
-// consumer the [plan.Delta] from what that consumer may have in place. A change is forgotten when
-// it was acknowledged, and not before.
+// changed waits in the trackers. A round takes it, makes the next [plan.Plan], and gives each
+// consumer the [plan.Delta] from what that consumer may have in place. What a consumer has not acknowledged is remembered
+// in one place, its [plan.Cursor].
 //
 // One Proxy serves one node and both IP families in one loop. It has no
 // goroutine of its own: rounds run in the one that calls Run, or Step.
 //
 // # A round
 //
-//  1. Take up the requests, then the changes of the trackers and the configuration.
+//  1. Take the requests, then the changes of the trackers and the configuration.
 //  2. Make the next plan. Its cost is that of what changed.
 //  3. Let the Backend write. If it fails, the round ends here; its next Delta is
 //     Full, and nothing is lost.
-//  4. Acknowledge the trackers, but for the ports that a [plan.PartialError] named. Tell
-//     the Observer how long the changes took.
+//  4. Tell the Observer how long the changes took, but for the ports that a [plan.PartialError] named.
 //  5. Run the other consumers in their order. They see ports that the Backend could not write as
 //     they were before. One that fails stops neither the next nor the Backend, and is
 //     given its change again.

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/vipkit/vipkit/proxy"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -171,48 +172,85 @@ func TestFailedWriteLosesNothing(t *testing.T) {
 	}
 }
 
+// A follower is a consumer that wants to know what the Backend tried.
+type follower struct {
+	recorder
+
+	tried []*plan.Delta
+}
+
+func (f *follower) Tried(d *plan.Delta) { f.tried = append(f.tried, d) }
+
 // What the Backend tried in a round that failed may have been in place, and packets
 // may have followed it: who removes flows must hear of it even if it is in no later plan.
-func TestConsumersHearWhatWasTried(t *testing.T) {
+func TestFollowersHearWhatWasTried(t *testing.T) {
+	start := func(t *testing.T) (*rig, *follower) {
+		t.Helper()
+		flows := &follower{}
+		return newRig(t, func(o *proxy.Options) {
+			o.Consumers = []proxy.Consumer{{Name: "conntrack", Syncer: flows}}
+		}).open(), flows
+	}
+	fails := func(t *testing.T, r *rig) *plan.Port {
+		t.Helper()
+		r.backend.FailCall(1, errKernel)
+		if err := r.Step(t.Context()); !errors.Is(err, errKernel) {
+			t.Fatalf("Step = %v, want %v", err, errKernel)
+		}
+		return r.Plan().Port(key("web"))
+	}
+	check := func(t *testing.T, flows *follower, want ...*plan.Port) {
+		t.Helper()
+		var got []*plan.Port
+		for _, d := range flows.tried {
+			for _, c := range d.Changes {
+				if c.Key == key("web") {
+					got = append(got, c.After)
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("told of %v, want %v", got, want)
+		}
+	}
 	t.Run("#5 a Service that was only in a failed round", func(t *testing.T) {
-		flows := &recorder{}
-		r := newRig(t, withConsumers([]string{"conntrack"}, flows)).open()
+		r, flows := start(t)
 		r.addWeb("other", "10.96.0.1", "10.200.0.1")
 		r.step(t)
 		var tried []*plan.Port
 		for _, endpoint := range []string{"10.200.0.1", "10.200.0.2"} {
-			r.backend.FailCall(1, errKernel)
 			r.addWeb("web", "10.96.0.50", endpoint)
-			if err := r.Step(t.Context()); !errors.Is(err, errKernel) {
-				t.Fatalf("Step = %v, want %v", err, errKernel)
-			}
-			tried = append(tried, r.Plan().Port(key("web")))
+			tried = append(tried, fails(t, r))
 		}
+		check(t, flows, tried...)
 		r.DeleteService(name("web"))
 		r.step(t)
-		d := flows.last(t)
-		if d.Full || len(d.Changes) != 1 || d.Changes[0].After != nil || !slices.Equal(d.Changes[0].Before, tried) {
-			t.Errorf("the consumer was given %+v (full %v), want the removal of both versions that were tried", d.Changes, d.Full)
+		if d := flows.last(t); !d.Full || len(flows.deltas) != 2 {
+			t.Errorf("%d calls, the last one full %v, want a full one", len(flows.deltas), d.Full)
 		}
 		r.SetEndpointSlice(slice("other", "10.200.0.2"))
 		r.step(t)
 		if got := changed(flows.last(t)); !slices.Equal(got, []string{"ns1/other:http IPv4"}) {
-			t.Errorf("the next round has %v, want only its own change", got)
+			t.Errorf("the round after it has %v, want only its own change", got)
 		}
+		check(t, flows, tried...)
 	})
 	t.Run("a first round that fails", func(t *testing.T) {
-		flows := &recorder{}
-		r := newRig(t, withConsumers([]string{"conntrack"}, flows)).open()
-		r.backend.FailCall(1, errKernel)
+		r, flows := start(t)
+		r.addWeb("web", "10.96.0.50", "10.200.0.1")
+		check(t, flows, fails(t, r))
+		if len(flows.deltas) > 0 {
+			t.Error("Sync was called too")
+		}
+	})
+	t.Run("a port that fails is no failed round", func(t *testing.T) {
+		r, flows := start(t)
+		r.backend.FailPort(key("web"), errKernel)
 		r.addWeb("web", "10.96.0.50", "10.200.0.1")
 		if err := r.Step(t.Context()); !errors.Is(err, errKernel) {
 			t.Fatalf("Step = %v, want %v", err, errKernel)
 		}
-		r.DeleteService(name("web"))
-		r.step(t)
-		if d := flows.last(t); !d.Full || len(d.Changes) != 1 || len(d.Changes[0].Before) != 1 {
-			t.Errorf("the consumer was given %+v (full %v), want all, and what was tried", d.Changes, d.Full)
-		}
+		check(t, flows)
 	})
 }
 

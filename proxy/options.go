@@ -98,6 +98,14 @@ type Syncer interface {
 	Sync(ctx context.Context, d *plan.Delta) error
 }
 
+// A Follower is a Syncer that depends on what the Backend did, also in a round that failed: packets may have followed rules
+// that are in no acknowledged plan. conntrack is one.
+type Follower interface {
+	// Tried is called in the place of Sync, in the same goroutine, with the Delta with which the Backend failed as a
+	// whole: any part of it may have been in place. The Delta of the next Sync is Full.
+	Tried(d *plan.Delta)
+}
+
 // A Listener is a Syncer that wants to know how the Backend does, as the health
 // of a proxy is "nothing waits for too long". Calls are in order and never two at once, but
 // may come while Sync runs. They must not block.

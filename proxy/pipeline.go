@@ -63,11 +63,14 @@ func (pipe *pipeline) acknowledge(err error) map[plan.Key]*plan.Port {
 	return failed
 }
 
-// failed tells the consumers, who are not called, what the Backend has tried: any part
-// of it may have been in place, even if no later plan has it.
+// failed tells the followers what the Backend has tried. Their next Delta is Full, also if nothing is to be done by then: what
+// was tried is not in it.
 func (pipe *pipeline) failed() {
 	for _, s := range pipe.consumers {
-		s.cursor.Tried(pipe.backend.tried)
+		if f, ok := s.syncer.(Follower); ok && pipe.backend.tried != nil {
+			f.Tried(pipe.backend.tried)
+			s.cursor.Reset()
+		}
 	}
 	pipe.backend.tried = nil
 }

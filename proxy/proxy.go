@@ -30,6 +30,7 @@ type Proxy struct {
 	opts      Options
 	services  *service.ServiceChangeTracker
 	endpoints *endpoints.EndpointsChangeTracker
+	backlog   *backlog
 	events    events
 	listeners []Listener
 	wake      chan struct{}             // capacity 1: the loop has to look at the schedule
@@ -66,6 +67,7 @@ func New(opts Options) (*Proxy, error) {
 		opts:      opts,
 		services:  service.NewServiceChangeTracker(opts.Services),
 		endpoints: endpoints.NewEndpointsChangeTracker(opts.Endpoints),
+		backlog:   newBacklog(),
 		wake:      make(chan struct{}, 1),
 		turn:      make(chan struct{}, 1),
 		problems:  problems{},
@@ -104,7 +106,7 @@ func New(opts Options) (*Proxy, error) {
 // Pending returns how many Services have changes in their own object, and how many in their EndpointSlices, that the Backend has not
 // acknowledged. Objects that came again without a change that is used do not count. Its cost is that of these Services.
 func (p *Proxy) Pending() (services, endpoints int) {
-	return len(p.services.Pending().Services), len(p.endpoints.Pending().Sets)
+	return p.backlog.pending(p.services, p.endpoints)
 }
 
 // Plan returns the desired state as of the last round, whether or not the

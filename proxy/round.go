@@ -37,8 +37,9 @@ func (p *Proxy) round(ctx context.Context, all bool) error {
 	p.pipe.advance(plan.Input{Config: b.config, Services: b.services.Services, Endpoints: b.endpoints.Sets}, b.full)
 	p.latest.Store(p.pipe.plan)
 
-	r := Round{Reason: b.reason, Services: len(b.services.Services), Endpoints: len(b.endpoints.Sets)}
-	written := p.syncBackend(ctx, b, &r)
+	r := Round{Reason: b.reason}
+	r.Services, r.Endpoints = p.backlog.size()
+	written := p.syncBackend(ctx, &r)
 	done := written && p.syncConsumers(ctx, &r)
 	r.Held = len(p.pipe.retries.ports)
 	r.Duration = time.Since(start)
@@ -58,14 +59,13 @@ func (p *Proxy) begin(now time.Time, all bool) batch {
 		p.changed = false
 	}
 	p.mu.Unlock()
-	b.services = p.services.Pending()
-	b.endpoints = p.endpoints.Pending()
+	b.services, b.endpoints = p.backlog.take(p.services, p.endpoints)
 	return b
 }
 
 // syncBackend reports whether the Backend has acknowledged, at least in part.
-// Only then the trackers may forget the batch, with its trigger times (#5).
-func (p *Proxy) syncBackend(ctx context.Context, b batch, r *Round) bool {
+// Only then the backlog may forget what it has, with its trigger times (#5).
+func (p *Proxy) syncBackend(ctx context.Context, r *Round) bool {
 	if err := ctx.Err(); err != nil {
 		r.Err = fmt.Errorf("proxy: round: %w", err)
 		return false
@@ -79,10 +79,8 @@ func (p *Proxy) syncBackend(ctx context.Context, b batch, r *Round) bool {
 		p.pipe.failed()
 		return false
 	}
-	pending := servicesOf(p.pipe.acknowledge(r.Err))
-	p.services.Acknowledge(b.services, pending...)
-	p.endpoints.Acknowledge(b.endpoints, pending...)
-	p.tellProgrammed(b.endpoints.Triggers, pending)
+	held := servicesOf(p.pipe.acknowledge(r.Err))
+	p.tellProgrammed(p.backlog.acknowledge(held))
 	return true
 }
 
@@ -135,16 +133,13 @@ func (p *Proxy) finish(r Round, written, done bool) {
 }
 
 // tellProgrammed tells how long the changes took that are now in place.
-func (p *Proxy) tellProgrammed(triggers map[types.NamespacedName][]time.Time, except []types.NamespacedName) {
+func (p *Proxy) tellProgrammed(triggers map[types.NamespacedName][]time.Time) {
 	f := p.opts.Observer.Programmed
 	if f == nil {
 		return
 	}
 	now := time.Now()
 	for name, times := range triggers {
-		if slices.Contains(except, name) {
-			continue
-		}
 		for _, t := range times {
 			p.events.push(func() { f(name, max(0, now.Sub(t))) })
 		}

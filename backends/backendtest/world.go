@@ -65,13 +65,11 @@ func (w *world) apply(s step, variants []variant) error {
 			}
 		}
 	}
-	services, slices := w.services.Pending(), w.slices.Pending()
+	services, slices := w.services.Take(), w.slices.Take()
 	in := plan.Input{Config: &w.config, Services: services.Services, Endpoints: slices.Sets}
 	next, diff := w.plan.Update(in)
 	w.plan = next
 	w.cursor.Note(diff)
-	w.services.Acknowledge(services)
-	w.slices.Acknowledge(slices)
 	return nil
 }
 

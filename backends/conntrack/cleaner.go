@@ -49,11 +49,12 @@ type Pass struct {
 	Err      error // nil if all stale flows are gone
 }
 
-// A Cleaner is a consumer of Deltas that deletes the flows each makes stale. It keeps
-// no state. Sync must not be called before the rules of d.New are in place: a
+// A Cleaner is a consumer of Deltas that deletes the flows each makes stale. It remembers only what [Cleaner.Tried]
+// was given. Sync must not be called before the rules of d.New are in place: a
 // client would bring a deleted flow back at once.
 type Cleaner struct {
-	opts Options
+	opts   Options
+	doubts map[corev1.IPFamily]*doubts
 }
 
 // New returns a Cleaner.
@@ -81,7 +82,7 @@ func (c *Cleaner) Sync(ctx context.Context, d *plan.Delta) error {
 }
 
 func (c *Cleaner) clean(ctx context.Context, d *plan.Delta, f corev1.IPFamily) error {
-	j := NewJudge(d, f, nil)
+	j := newJudge(d, f, nil, c.doubts[f])
 	if j.Idle() {
 		return nil
 	}
@@ -90,7 +91,7 @@ func (c *Cleaner) clean(ctx context.Context, d *plan.Delta, f corev1.IPFamily) e
 		if err != nil {
 			return fmt.Errorf("list local addresses: %w", err)
 		}
-		j = NewJudge(d, f, local)
+		j = newJudge(d, f, local, c.doubts[f])
 	}
 	start := time.Now()
 	p := Pass{Family: f}
@@ -99,6 +100,9 @@ func (c *Cleaner) clean(ctx context.Context, d *plan.Delta, f corev1.IPFamily) e
 		if !errors.Is(p.Err, ErrInterrupted) {
 			break
 		}
+	}
+	if p.Err == nil {
+		delete(c.doubts, f)
 	}
 	p.Duration = time.Since(start)
 	if c.opts.Cleaned != nil {

@@ -215,3 +215,63 @@ func TestFailedPassIsFollowedUp(t *testing.T) {
 		}
 	})
 }
+
+func TestTried(t *testing.T) {
+	// A Service that was in place in a round that failed only.
+	after := func(t *testing.T, table *fakeTable, changes ...func(*service.Service)) (*world, *conntrack.Cleaner) {
+		t.Helper()
+		w, c := newWorld().done(), conntrack.New(conntrack.Options{Table: table})
+		backend := plan.Cursor{}
+		p, diff := w.plan.Update(newWorld().set(dns(changes...)).eps("10.180.0.1").in)
+		backend.Done(backend.Delta(w.plan), nil)
+		backend.Note(diff)
+		c.Tried(nil)
+		c.Tried(backend.Delta(p))
+		return w, c
+	}
+	sync := func(t *testing.T, w *world, c *conntrack.Cleaner) error {
+		t.Helper()
+		w.cursor.Reset()
+		d := w.delta()
+		err := c.Sync(t.Context(), d)
+		w.cursor.Done(d, err)
+		return err
+	}
+	t.Run("#5 flows of what was tried and is in no plan", func(t *testing.T) {
+		table := &fakeTable{flows: flows(clusterToA, vipToA, nodeToA, "10.96.0.11:53>10.180.0.1:53")}
+		w, c := after(t, table)
+		if err := sync(t, w, c); err != nil {
+			t.Fatal(err)
+		}
+		table.want(t, clusterToA, vipToA, nodeToA)
+		if err := sync(t, w, c); err != nil || table.reads != 2 {
+			t.Errorf("%v, %d reads, want one of each family: what was tried counts once", err, table.reads)
+		}
+	})
+	t.Run("#5 it counts until a pass succeeds", func(t *testing.T) {
+		table := &fakeTable{flows: flows(clusterToA), fail: map[int]error{1: syscall.ENOBUFS}}
+		w, c := after(t, table)
+		if err := sync(t, w, c); !errors.Is(err, syscall.ENOBUFS) {
+			t.Fatalf("Sync = %v", err)
+		}
+		if err := sync(t, w, c); err != nil {
+			t.Fatal(err)
+		}
+		table.want(t, clusterToA)
+	})
+	t.Run("flows that are right by now stay", func(t *testing.T) {
+		table := &fakeTable{flows: flows(clusterToA, "10.96.0.10:53>10.180.0.2:53")}
+		w, c := after(t, table)
+		if err := sync(t, w.set(dns()).eps("10.180.0.1"), c); err != nil {
+			t.Fatal(err)
+		}
+		table.want(t, "10.96.0.10:53>10.180.0.2:53")
+	})
+	t.Run("only UDP", func(t *testing.T) {
+		table := &fakeTable{flows: flows(clusterToA)}
+		w, c := after(t, table, onlyTCP)
+		if err := sync(t, w, c); err != nil || table.reads != 0 {
+			t.Errorf("%v, %d reads", err, table.reads)
+		}
+	})
+}

@@ -31,6 +31,11 @@ type allowed map[netip.AddrPort]struct{}
 // The cost is that of the changes in d, but all NodePorts are looked at if they
 // are served on other addresses than before. A nil d changes nothing.
 func NewJudge(d *plan.Delta, f corev1.IPFamily, local []netip.Addr) *Judge {
+	return newJudge(d, f, local, nil)
+}
+
+// newJudge is NewJudge that puts the doubts, which may be nil, in question too.
+func newJudge(d *plan.Delta, f corev1.IPFamily, local []netip.Addr, more *doubts) *Judge {
 	if d == nil {
 		d = &plan.Delta{}
 	}
@@ -47,6 +52,9 @@ func NewJudge(d *plan.Delta, f corev1.IPFamily, local []netip.Addr) *Judge {
 	b := builder{Judge: j, family: f, serving: map[*plan.Port]allowed{}}
 	for i := range d.Changes {
 		b.change(d, &d.Changes[i])
+	}
+	if more != nil {
+		b.doubt(more)
 	}
 	if d.Base != nil && d.Config && !j.now.equal(j.before) {
 		for p := range d.New.All() {
@@ -133,15 +141,33 @@ func (b *builder) port(p *plan.Port, nodePortsOnly bool) {
 	}
 	for i := range p.Frontends {
 		f := &p.Frontends[i]
-		switch at := netip.AddrPortFrom(f.Addr, f.Port); {
+		switch {
 		case f.Kind == plan.NodePort:
-			owner, _ := b.plan.LookupNodePort(b.family, f.Port, corev1.ProtocolUDP)
-			b.nodePorts[f.Port] = b.allow(owner)
+			b.nodePort(f.Port)
 		case !nodePortsOnly:
-			owner, _ := b.plan.Lookup(at, corev1.ProtocolUDP)
-			b.exact[at] = b.allow(owner)
+			b.address(netip.AddrPortFrom(f.Addr, f.Port))
 		}
 	}
+}
+
+// doubt puts frontends in question that may have been in place.
+func (b *builder) doubt(d *doubts) {
+	for at := range d.exact {
+		b.address(at)
+	}
+	for port := range d.nodePorts {
+		b.nodePort(port)
+	}
+}
+
+func (b *builder) address(at netip.AddrPort) {
+	owner, _ := b.plan.Lookup(at, corev1.ProtocolUDP)
+	b.exact[at] = b.allow(owner)
+}
+
+func (b *builder) nodePort(port uint16) {
+	owner, _ := b.plan.LookupNodePort(b.family, port, corev1.ProtocolUDP)
+	b.nodePorts[port] = b.allow(owner)
 }
 
 func (b *builder) allow(p *plan.Port) allowed {

@@ -82,6 +82,6 @@ func (c *cluster) fresh() (*plan.Plan, error) {
 	for s := range maps.Values(c.slices) {
 		sets.Set(s)
 	}
-	p, _ := plan.New(cfg).Update(plan.Input{Services: services.Pending().Services, Endpoints: sets.Pending().Sets})
+	p, _ := plan.New(cfg).Update(plan.Input{Services: services.Take().Services, Endpoints: sets.Take().Sets})
 	return p, nil
 }

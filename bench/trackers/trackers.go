@@ -89,10 +89,8 @@ func (o *ours) update(_, after *discoveryv1.EndpointSlice) {
 }
 
 func (o *ours) take() {
-	svcs, eps := o.services.Pending(), o.endpoints.Pending()
+	svcs, eps := o.services.Take(), o.endpoints.Take()
 	o.plan, _ = o.plan.Update(plan.Input{Services: svcs.Services, Endpoints: eps.Sets})
-	o.services.Acknowledge(svcs)
-	o.endpoints.Acknowledge(eps)
 }
 
 // A Bench is one follower that has seen a cluster.

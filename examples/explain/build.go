@@ -35,8 +35,8 @@ func buildPlan(node *nodeflags.Flags, objects *manifests.Objects) (*plan.Plan, [
 		problems = append(problems, problemsOf("EndpointSlice "+slice.Namespace+"/"+slice.Name, errs)...)
 	}
 	p, _ := plan.New(config).Update(plan.Input{
-		Services:  services.Pending().Services,
-		Endpoints: slices.Pending().Sets,
+		Services:  services.Take().Services,
+		Endpoints: slices.Take().Sets,
 	})
 	return p, append(problems, p.Problems()...)
 }

@@ -50,7 +50,7 @@ func serversOf(objects *manifests.Objects) []server {
 	tracker := endpoints.NewEndpointsChangeTracker(endpoints.Options{})
 	for _, slice := range append(slices.Clone(objects.EndpointSlices), withNewPod(objects)) {
 		tracker.Set(slice)
-		for _, set := range tracker.Pending().Sets {
+		for _, set := range tracker.Take().Sets {
 			for key, eps := range set.All() {
 				for _, e := range eps {
 					list = append(list, server{e.Addr, key.Protocol, e.NodeName})

@@ -212,7 +212,7 @@ func (c *Cursor) Done(d *Delta, err error) (acknowledged bool) {
 			failed[k] = u
 		}
 	default:
-		c.Tried(d)
+		c.attempted(d)
 		c.asked.full = true
 		return false
 	}
@@ -225,14 +225,9 @@ func (c *Cursor) Done(d *Delta, err error) (acknowledged bool) {
 	return true
 }
 
-// Tried takes down that any part of d may be in place or not: the next Deltas
-// have it in Before, until one is acknowledged. Done does so itself; Tried is for a
-// consumer that cares for what another one did, and was not called because that
-// one failed. Packets have perhaps followed rules that are in no acknowledged Plan.
-func (c *Cursor) Tried(d *Delta) {
-	if d == nil {
-		return
-	}
+// attempted records that any part of d may be in place or not: the next Deltas
+// have it in Before, until one is acknowledged.
+func (c *Cursor) attempted(d *Delta) {
 	if c.unsure == nil {
 		c.unsure = map[Key]unsure{}
 	}

@@ -210,28 +210,6 @@ func TestCursorKeepsWhatComesInBetween(t *testing.T) {
 	})
 }
 
-// A Cursor hears what another one's consumer has tried.
-func TestTried(t *testing.T) {
-	backend, flows := synced(t), synced(t)
-	try := func(in plan.Input) {
-		backend.update(in)
-		flows.update(in)
-		d := backend.Delta(backend.p)
-		backend.Done(d, errWhole)
-		flows.Tried(d)
-	}
-	try(set("a", "c R"))
-	try(set("a", "d R"))
-	try(only("ns1/a", nil))
-	if got := show(flows.Delta(flows.p)); got != "a[a,c,d>-]" {
-		t.Errorf("delta is %q, want the removal of all that was tried", got)
-	}
-	flows.Done(flows.Delta(flows.p), nil)
-	if got := show(flows.Delta(flows.p)); got != "nothing" {
-		t.Errorf("delta after an acknowledgement is %q", got)
-	}
-}
-
 func TestCursorConfigAndHealth(t *testing.T) {
 	c := &consumer{p: plan.New(config())}
 	c.update(input(rival(1, "a", checked), eps("a R loc")))

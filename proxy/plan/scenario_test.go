@@ -135,7 +135,7 @@ func readObjects(t *testing.T, data string) (in plan.Input, reports []string) {
 			reports = append(reports, fmt.Sprintf("%s %s/%s: %s\n", kind.Kind, kind.Metadata.Namespace, kind.Metadata.Name, e))
 		}
 	}
-	return plan.Input{Services: services.Pending().Services, Endpoints: slices.Pending().Sets}, reports
+	return plan.Input{Services: services.Take().Services, Endpoints: slices.Take().Sets}, reports
 }
 
 func decode(t *testing.T, doc string, into any) {

@@ -3,7 +3,7 @@
 // It is the only reader of v1.Service in the library. A [ServiceChangeTracker]
 // takes objects as they come from a watch, a file or a test, keeps of each what a
 // proxy uses, a [Service], and remembers which of them changed until somebody
-// confirms that the change is in place.
+// takes the change.
 //
 // It does not watch anything, knows no endpoints, and decides nothing about
 // packets: two Services that claim one address are both reported as they are.
@@ -11,14 +11,12 @@
 // # Model
 //
 //	Set, Delete, Replace   objects in: level-triggered, in any order, repeated at will
-//	Pending                every Service that is not acknowledged, in one step
-//	Acknowledge            what Pending returned is in place
+//	Take                   every Service that changed since the last Take, in one step
+//	Pending                the same, to look at
 //
-// A Service is dirty if its current version differs from the last acknowledged
-// one, or if Pending has handed out another version since: somebody may have tried
-// to put that one in place. A change that is undone before any Pending leaves no
-// trace. After an error the caller simply does not acknowledge; the next Pending
-// has all names again.
+// A Service is dirty if its current version differs from the one taken last. A change that is undone before
+// any Take leaves no trace. What was taken and is not in place yet, after an error, is remembered by who puts it
+// there: a Cursor of package proxy/plan does.
 //
 // # What counts
 //

@@ -26,11 +26,10 @@ func ExampleServiceChangeTracker() {
 		fmt.Println("problem:", p.Field)
 	}
 
-	changes := tracker.Pending()
+	changes := tracker.Take()
 	for name, s := range changes.Services {
 		fmt.Println(name, s.IPv4.ClusterIP, s.IPv4.ExternalIPs, s.Ports)
 	}
-	tracker.Acknowledge(changes) // after it is in place; not after an error
 
 	svc.Labels = map[string]string{"tier": "front"}
 	dirty, _ := tracker.Set(svc)

@@ -10,21 +10,15 @@ import (
 	"github.com/vipkit/vipkit/proxy/service"
 )
 
-// A model is a data plane that a test keeps beside a tracker: which version of
-// each Service is wanted, and every version that may be in place. Version 0 is
-// no Service.
+// A model is a consumer that a test keeps beside a tracker: which version of each Service is wanted, and
+// which it took last. Version 0 is no Service.
 type model struct {
-	tracker *service.ServiceChangeTracker
-	wanted  [3]int
-	inPlace [3]map[int]bool
+	tracker       *service.ServiceChangeTracker
+	wanted, taken [3]int
 }
 
 func newModel() *model {
-	m := &model{tracker: service.NewServiceChangeTracker(service.Options{})}
-	for i := range m.inPlace {
-		m.inPlace[i] = map[int]bool{0: true}
-	}
-	return m
+	return &model{tracker: service.NewServiceChangeTracker(service.Options{})}
 }
 
 func modelName(i int) types.NamespacedName {
@@ -52,35 +46,29 @@ func versionOf(s *service.Service) int {
 	return int(s.IPv4.ExternalIPs[0].As4()[3])
 }
 
-// attempt applies what is pending. Services in failed may have kept what they had;
-// if all is set, nothing is acknowledged.
-func (m *model) attempt(all bool, failed func(i int) bool) {
-	c := m.tracker.Pending()
-	var except []types.NamespacedName
-	for i := range m.wanted {
+// take takes what changed, or only looks at it.
+func (m *model) take(t *testing.T, peek bool) {
+	t.Helper()
+	get := m.tracker.Take
+	if peek {
+		get = m.tracker.Pending
+	}
+	c := get()
+	for i, v := range m.wanted {
 		s, ok := c.Services[modelName(i)]
-		if !ok {
-			continue
+		if ok != m.dirty(i) || ok && versionOf(s) != v {
+			t.Fatalf("Service %d is among the changes %v in version %d, want %v in version %d", i, ok, versionOf(s), m.dirty(i), v)
 		}
-		if all || failed(i) {
-			except = append(except, modelName(i))
-		} else {
-			clear(m.inPlace[i])
-		}
-		m.inPlace[i][versionOf(s)] = true
 	}
-	if !all {
-		m.tracker.Acknowledge(c, except...)
+	if !peek {
+		m.taken = m.wanted
 	}
 }
 
-// dirty says what the tracker has to say of a Service: the wanted version is not
-// all that may be in place.
-func (m *model) dirty(i int) bool {
-	return len(m.inPlace[i]) != 1 || !m.inPlace[i][m.wanted[i]]
-}
+// dirty says what the tracker has to say of a Service: the wanted version is not the one taken last.
+func (m *model) dirty(i int) bool { return m.taken[i] != m.wanted[i] }
 
-// FuzzChanges replays events and failing syncs on a tracker and on a model. In each
+// FuzzChanges replays events and takings on a tracker and on a model. In each
 // byte the low bits are the operation, the others its arguments.
 func FuzzChanges(f *testing.F) {
 	f.Add([]byte{0x10, 0x03, 0x20, 0x13, 0x10, 0x03})
@@ -94,25 +82,20 @@ func FuzzChanges(f *testing.F) {
 			case 0, 1, 2:
 				m.want(int(kind), arg%4)
 			case 3:
-				m.attempt(arg == 15, func(i int) bool { return arg>>i&1 != 0 })
+				m.take(t, arg%2 == 1)
 			case 4:
 				m.relist(arg)
 			}
 			for i, v := range m.wanted {
 				// The same version again changes nothing and tells the state.
 				if got := m.want(i, v); got != m.dirty(i) {
-					t.Fatalf("step %d: Service %d dirty %v, want %v: wanted %d, in place %v", step, i, got, m.dirty(i), v, m.inPlace[i])
+					t.Fatalf("step %d: Service %d dirty %v, want %v: wanted %d, taken %d", step, i, got, m.dirty(i), v, m.taken[i])
 				}
 			}
 		}
-		m.attempt(false, func(int) bool { return false })
-		for i := range m.wanted {
-			if m.dirty(i) {
-				t.Errorf("Service %d after a good sync: wanted %d, in place %v", i, m.wanted[i], m.inPlace[i])
-			}
-		}
+		m.take(t, false)
 		if c := m.tracker.Pending(); len(c.Services) > 0 {
-			t.Errorf("Pending after a good sync = %v", c.Services)
+			t.Errorf("Pending after Take = %v", c.Services)
 		}
 	})
 }

@@ -35,14 +35,12 @@ type Options struct {
 	IgnoreExternalIPs bool
 }
 
-// Changes is what a tracker has to say since it was last acknowledged.
+// Changes is what changed in a tracker since the last Take.
 type Changes struct {
 	// Services has the current version of every Service that changed; nil if it
 	// is gone or no longer proxied. The caller may keep the Services. The map is
 	// nil if nothing changed.
 	Services map[types.NamespacedName]*Service
-
-	seq uint64
 }
 
 // A ServiceChangeTracker turns Services into immutable values and remembers which
@@ -54,13 +52,13 @@ type Changes struct {
 type ServiceChangeTracker struct {
 	opts Options
 
-	mu     sync.Mutex
-	ledger ledger
+	mu       sync.Mutex
+	services services
 }
 
 // NewServiceChangeTracker returns an empty tracker.
 func NewServiceChangeTracker(opts Options) *ServiceChangeTracker {
-	return &ServiceChangeTracker{opts: opts, ledger: newLedger()}
+	return &ServiceChangeTracker{opts: opts, services: newServices()}
 }
 
 // Set takes the current version of a Service. It reports whether the Service is
@@ -78,7 +76,7 @@ func (t *ServiceChangeTracker) Set(svc *corev1.Service) (bool, field.ErrorList) 
 	s, problems := convert(svc, &t.opts)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ledger.put(nameOf(svc), s), problems
+	return t.services.put(nameOf(svc), s), problems
 }
 
 // Delete forgets a Service by its name; an unknown one is not a change. It reports
@@ -86,7 +84,7 @@ func (t *ServiceChangeTracker) Set(svc *corev1.Service) (bool, field.ErrorList) 
 func (t *ServiceChangeTracker) Delete(name types.NamespacedName) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ledger.put(name, nil)
+	return t.services.put(name, nil)
 }
 
 // Replace takes the complete list of Services: those not in it are forgotten. Of
@@ -109,28 +107,23 @@ func (t *ServiceChangeTracker) Replace(svcs []*corev1.Service) (bool, map[types.
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ledger.replace(all)
-	return t.ledger.dirty(), problems
+	t.services.replace(all)
+	return t.services.dirty(), problems
 }
 
-// Pending returns all changes that are not acknowledged, state and names in one
-// step. Calling it again without Acknowledge returns all of them again. The cost
-// is that of the changed Services.
+// Pending returns what Take would, and forgets nothing. The cost is that of the changed Services.
 func (t *ServiceChangeTracker) Pending() Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ledger.pending()
+	return t.services.pending()
 }
 
-// Acknowledge says that c is in place and forgets the changes in it, but for those
-// of the Services in except and those that changed again since. A version that
-// Pending returned and that nobody acknowledged may be in place as well, so its
-// Service stays dirty even if it changes back to the last acknowledged version. Of
-// a Service, Changes that are older than the last acknowledged ones are ignored.
-func (t *ServiceChangeTracker) Acknowledge(c Changes, except ...types.NamespacedName) {
+// Take returns what changed since the last call of Take, state and names in one step, and forgets it: the caller
+// remembers what is not in place yet, as a Cursor of package proxy/plan does. The cost is that of the changed Services.
+func (t *ServiceChangeTracker) Take() Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ledger.acknowledge(c, except)
+	return t.services.take()
 }
 
 func nameOf(svc *corev1.Service) types.NamespacedName {

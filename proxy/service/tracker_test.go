@@ -50,11 +50,11 @@ func (p player) pending(want ...string) service.Changes {
 	return c
 }
 
-// sync is pending, acknowledged.
+// sync is pending, taken.
 func (p player) sync(want ...string) service.Changes {
 	p.t.Helper()
 	c := p.pending(want...)
-	p.Acknowledge(c)
+	checkDiff(p.t, "Take", c, p.Take())
 	return c
 }
 
@@ -159,7 +159,7 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-func TestAcknowledge(t *testing.T) {
+func TestTake(t *testing.T) {
 	a, b := externalIPs("192.0.2.1"), externalIPs("192.0.2.2")
 	start := func(t *testing.T) player {
 		t.Helper()
@@ -168,31 +168,50 @@ func TestAcknowledge(t *testing.T) {
 		p.sync("web")
 		return p
 	}
-	t.Run("C08 there and back before anybody looks", func(t *testing.T) {
+	t.Run("C08 there and back before it is taken", func(t *testing.T) {
 		p := start(t)
-		p.set(true, b)
-		p.set(false, a)
-		p.pending()
-	})
-	t.Run("C09 there and back with an acknowledgement between", func(t *testing.T) {
-		p := start(t)
-		p.set(true, b)
-		p.sync("web")
-		p.set(true, a)
-		p.sync("web")
-	})
-	t.Run("C08 there and back after somebody looked", func(t *testing.T) {
-		p := start(t)
+		before := p.Take()
 		p.set(true, b)
 		p.pending("web")
-		p.set(true, a)
-		c := p.pending("web")
-		checkList(t, "ExternalIPs", text(c.Services[web].IPv4.ExternalIPs), "192.0.2.1")
-		p.Acknowledge(c)
-		p.pending()
 		p.set(false, a)
+		p.pending()
+		checkDiff(t, "Take", before, p.Take())
 	})
-	t.Run("not acknowledged is pending again", func(t *testing.T) {
+	t.Run("C09 there and back, taken between", func(t *testing.T) {
+		p := start(t)
+		p.set(true, b)
+		p.sync("web")
+		p.set(true, a)
+		p.sync("web")
+	})
+	t.Run("a Service that comes and goes untaken", func(t *testing.T) {
+		p := start(t)
+		p.set(true, named("other"))
+		if p.Delete(types.NamespacedName{Namespace: "ns", Name: "other"}) {
+			t.Error("a Service that nobody has seen is dirty")
+		}
+		p.pending()
+	})
+	t.Run("an equal version is the same pointer", func(t *testing.T) {
+		p := newPlayer(t, service.Options{})
+		p.set(true, a)
+		first := p.sync("web").Services[web]
+		p.set(true, b)
+		p.set(false, a)
+		p.set(true, b)
+		p.set(true, externalIPs("192.0.2.3"))
+		p.set(false, a)
+		p.delete(true)
+		p.set(false, a)
+		p.set(true, named("other"))
+		p.set(true, b)
+		p.sync("other", "web")
+		p.set(true, a)
+		if got := p.sync("web").Services[web]; got == first {
+			t.Error("a version that was replaced is still kept")
+		}
+	})
+	t.Run("Pending twice is the same", func(t *testing.T) {
 		p := start(t)
 		p.set(true, b)
 		first := p.pending("web")
@@ -202,125 +221,12 @@ func TestAcknowledge(t *testing.T) {
 		}
 		p.pending()
 	})
-	t.Run("#4 a change after Pending is not acknowledged by it", func(t *testing.T) {
+	t.Run("#4 a change after Take is in the next one", func(t *testing.T) {
 		p := start(t)
 		p.set(true, b)
-		c := p.pending("web")
+		p.sync("web")
 		p.set(true, externalIPs("192.0.2.3"))
-		p.Acknowledge(c)
-		c = p.sync("web")
+		c := p.sync("web")
 		checkList(t, "ExternalIPs", text(c.Services[web].IPv4.ExternalIPs), "192.0.2.3")
-	})
-	t.Run("a change back to what is acknowledged meanwhile", func(t *testing.T) {
-		p := start(t)
-		p.set(true, b)
-		c := p.pending("web")
-		p.set(true)
-		p.set(true, b)
-		p.Acknowledge(c)
-		p.pending()
-		p.set(false, b)
-	})
-	t.Run("except stays dirty, also when it changes back", func(t *testing.T) {
-		p := start(t)
-		p.set(true, b)
-		p.set(true, named("other"))
-		p.Acknowledge(p.pending("other", "web"), web)
-		p.pending("web")
-		p.set(true, a)
-		p.sync("web")
-		p.pending()
-	})
-	t.Run("an older acknowledgement is not believed", func(t *testing.T) {
-		p := start(t)
-		p.set(true, b)
-		old := p.pending("web")
-		p.set(true, externalIPs("192.0.2.3"))
-		p.sync("web")
-		p.set(true, b)
-		p.Acknowledge(old)
-		p.sync("web")
-	})
-	t.Run("an acknowledgement of less than was looked at", func(t *testing.T) {
-		p := start(t)
-		p.set(true, b)
-		c := p.pending("web")
-		p.set(true, a)
-		p.pending("web")
-		p.set(true, b)
-		p.Acknowledge(c)
-		p.sync("web")
-		p.pending()
-	})
-	t.Run("no Changes acknowledge nothing", func(t *testing.T) {
-		p := newPlayer(t, service.Options{})
-		p.set(true)
-		p.Acknowledge(service.Changes{})
-		p.pending("web")
-	})
-}
-
-func TestReplace(t *testing.T) {
-	p := newPlayer(t, service.Options{})
-	p.set(true)
-	p.set(true, named("gone"))
-	p.set(true, named("hidden"))
-	p.sync("gone", "hidden", "web")
-
-	dirty, problems := p.Replace([]*corev1.Service{
-		nil,
-		object(),
-		object(named("new"), externalIPs("bogus")),
-		object(named("twice"), externalIPs("bogus")),
-		object(named("twice"), nodePort(30080)),
-		object(named("hidden"), clusterIP("None")),
-	})
-	if !dirty {
-		t.Error("Replace = false, want true")
-	}
-	want := map[types.NamespacedName][]string{{Namespace: "ns", Name: "new"}: {"spec.externalIPs[0]"}}
-	got := map[types.NamespacedName][]string{}
-	for name, list := range problems {
-		got[name] = paths(list)
-	}
-	checkDiff(t, "problems", want, got)
-
-	c := p.sync("gone", "hidden", "new", "twice")
-	for _, name := range []string{"gone", "hidden"} {
-		if s := c.Services[types.NamespacedName{Namespace: "ns", Name: name}]; s != nil {
-			t.Errorf("%s = %v, want nil", name, s)
-		}
-	}
-	if s := c.Services[types.NamespacedName{Namespace: "ns", Name: "twice"}]; s.Ports[0].NodePort != 30080 {
-		t.Errorf("of two with one name the earlier was taken: %+v", s)
-	}
-
-	t.Run("the same list is no change", func(t *testing.T) {
-		if dirty, _ := p.Replace([]*corev1.Service{
-			object(), object(named("new")), object(named("twice"), nodePort(30080)),
-		}); dirty {
-			t.Error("Replace = true, want false")
-		}
-		p.pending()
-		p.set(true, nodePort(30081))
-		p.set(false)
-	})
-	t.Run("an empty list forgets all", func(t *testing.T) {
-		if dirty, _ := p.Replace(nil); !dirty {
-			t.Error("Replace = false, want true")
-		}
-		for name, s := range p.sync("new", "twice", "web").Services {
-			if s != nil {
-				t.Errorf("%s = %+v, want nil", name, s)
-			}
-		}
-	})
-	t.Run("events that come late are harmless", func(t *testing.T) {
-		p := newPlayer(t, service.Options{})
-		p.Replace([]*corev1.Service{object()})
-		p.sync("web")
-		p.set(false)
-		p.Delete(types.NamespacedName{Namespace: "ns", Name: "never-seen"})
-		p.pending()
 	})
 }

@@ -65,7 +65,7 @@ func (s *Services) Update(previous, current *corev1.Service) {
 	name := types.NamespacedName{Namespace: current.Namespace, Name: current.Name}
 	if _, ok := s.objects[name]; !ok && previous != nil {
 		s.tracker.Set(previous)
-		s.tracker.Acknowledge(s.tracker.Pending())
+		s.tracker.Take()
 	}
 	s.tracker.Set(current)
 	s.objects[name] = current.DeepCopy()
@@ -82,7 +82,7 @@ func (s *Services) Services() map[types.NamespacedName]*service.Service {
 func (s *Services) Checkout(upstream map[types.NamespacedName]ServiceChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pending := s.tracker.Pending()
+	pending := s.tracker.Take()
 	for name, change := range upstream {
 		svc, dirty := pending.Services[name]
 		s.compare(name, change, svc, dirty)
@@ -99,7 +99,6 @@ func (s *Services) Checkout(upstream map[types.NamespacedName]ServiceChange) {
 		}
 		s.services[name] = svc
 	}
-	s.tracker.Acknowledge(pending)
 	current.note(func(c *latest) { c.services = s })
 }
 
@@ -161,7 +160,7 @@ func CompareClusterIP(obj *corev1.Service, family corev1.IPFamily, upstream stri
 func convert(obj *corev1.Service) *service.Service {
 	t := service.NewServiceChangeTracker(service.Options{})
 	t.Set(obj)
-	return t.Pending().Services[types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}]
+	return t.Take().Services[types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}]
 }
 
 // ServicePorts returns the ports of a Service as upstream would.

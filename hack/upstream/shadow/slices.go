@@ -75,7 +75,7 @@ func (s *Slices) Update(slice *discoveryv1.EndpointSlice, remove, upstream bool)
 }
 
 // Forget acknowledges what is pending, for tests that fill upstream's cache by hand.
-func (s *Slices) Forget() { s.tracker.Acknowledge(s.tracker.Pending()) }
+func (s *Slices) Forget() { s.tracker.Take() }
 
 // Sets returns the endpoints of all Services that were compared.
 func (s *Slices) Sets() map[types.NamespacedName]*endpoints.Set {
@@ -88,7 +88,7 @@ func (s *Slices) Sets() map[types.NamespacedName]*endpoints.Set {
 func (s *Slices) Checkout(upstream map[types.NamespacedName]SliceChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pending := s.tracker.Pending()
+	pending := s.tracker.Take()
 	for name, change := range upstream {
 		set, dirty := pending.Sets[name]
 		s.compare(name, change, set, dirty)
@@ -101,7 +101,6 @@ func (s *Slices) Checkout(upstream map[types.NamespacedName]SliceChange) {
 		}
 		s.sets[name] = set
 	}
-	s.tracker.Acknowledge(pending)
 	current.note(func(c *latest) { c.slices = s })
 }
 
@@ -160,7 +159,7 @@ func (s *Slices) named(name types.NamespacedName) EndpointMap {
 			t.Set(slice)
 		}
 	}
-	return endpointMap(t.Pending().Sets[name], s.node)
+	return endpointMap(t.Take().Sets[name], s.node)
 }
 
 func endpointMap(set *endpoints.Set, node string) EndpointMap {
@@ -232,7 +231,7 @@ func usedOf(slice *discoveryv1.EndpointSlice) string {
 	t := endpoints.NewEndpointsChangeTracker(endpoints.Options{})
 	t.Set(slice)
 	var out []string
-	for name, set := range t.Pending().Sets {
+	for name, set := range t.Take().Sets {
 		for k, eps := range set.All() {
 			for _, e := range eps {
 				out = append(out, fmt.Sprint(name, k, e, e.Ready, e.Serving, e.Terminating, e.NodeName, e.Hints.Zones(), e.Hints.Nodes()))
