@@ -59,7 +59,7 @@
 // List yields all that is there under your name, and is called only when that is unknown. What cannot be read is an error, never an
 // empty list.
 //
-//	func (d dialect) List(context.Context) (iter.Seq2[Match, Flow], error) { return d.s.Flows(), nil }
+//	func (d dialect) List(context.Context) (iter.Seq2[Match, Flow], error) { return d.s.Flows() }
 //
 // Write makes edits, in the order in which no packet meets half of a Service: additions before removals, pools before the
 // frontends that name them. If a part is impossible, its error wraps [engine.ErrRefused], and the engine finds out which port it

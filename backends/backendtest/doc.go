@@ -19,7 +19,7 @@
 // none may be lost.
 //
 // After the last step a new Backend takes over what the old one left, and everything is checked again. Cleanup must remove it. Then
-// Services change while no Backend runs, from those of the first step to those of the last one, and later all of them end: a new Backend
+// Services change while no Backend runs, as they did in the last step, and later all of them end: a new Backend
 // must bring that in order. Of an [Imager] all that is in the data plane is compared too, with what an empty one is given.
 //
 // At the end, new TCP connections are made as fast as the machine can while the endpoints of

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/vipkit/vipkit/backends"
@@ -23,8 +24,8 @@ type Faulter interface {
 	// it could not do that. A nil error ends it.
 	FailPort(k plan.Key, err error)
 
-	// FailWrite makes the n-th write from now on fail, 1 being the next, for a reason that has nothing to do with what is written;
-	// what a write is depends on the data plane. All others succeed. A nil error ends it.
+	// FailWrite makes the n-th write from now on fail with err, which may be wrapped, 1 being the next, for a reason that has nothing to do
+	// with what is written; what a write is depends on the data plane. All others succeed. A nil error ends it.
 	FailWrite(n int, err error)
 
 	// FailRead makes every reading of the data plane fail. A nil error ends it.
@@ -35,6 +36,19 @@ var (
 	errRefuses = errors.New("the data plane refuses it")
 	errFails   = errors.New("the data plane fails")
 )
+
+// An alarm is an error that knows whether anybody looked at it: a Backend may have tried again, with success.
+type alarm struct{ seen atomic.Bool }
+
+func (a *alarm) Error() string {
+	a.seen.Store(true)
+	return "the data plane fails"
+}
+
+func (a *alarm) Is(error) bool {
+	a.seen.Store(true)
+	return false
+}
 
 // faultFiles returns the scenarios with failures.
 func faultFiles() fs.FS {
@@ -151,22 +165,22 @@ func (p *player) playEveryWrite(t *testing.T) {
 }
 
 // failOnce reports whether there was a write n.
-func (p *player) failOnce(t *testing.T, n int, restarted bool, before, after step) bool {
+func (p *player) failOnce(t *testing.T, n int, restarted bool, before, after step) (tried bool) {
 	t.Helper()
 	p.reset(t)
 	p.apply(t, before)
 	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
 	p.apply(t, after)
 	f := p.backend.(Faulter) //nolint:errcheck,forcetypeassert // or this would not be played
-	failed := false
+	failure := &alarm{}
 	p.inNode(t, func() error {
-		f.FailWrite(n, errFails)
+		f.FailWrite(n, failure)
 		err := p.world.sync(t.Context(), p.backend)
 		f.FailWrite(0, nil)
-		if failed = err != nil; failed && !errors.Is(err, errFails) {
-			return err
+		if tried = failure.seen.Load() || errors.Is(err, failure); tried {
+			return nil // whatever came of it
 		}
-		return nil
+		return err
 	})
 	const when = "after a Sync that failed and one that did not"
 	if restarted {
@@ -177,7 +191,7 @@ func (p *player) failOnce(t *testing.T, n int, restarted bool, before, after ste
 	}
 	p.compareImage(t, p.images.last, when)
 	p.check(t, after.expect)
-	return failed
+	return tried
 }
 
 // checkReadError expects that a Check which cannot read says so, and nothing else, and that a Sync which must read fails as a whole.

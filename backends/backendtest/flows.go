@@ -1,7 +1,10 @@
 package backendtest
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -46,7 +49,7 @@ func (p *player) checkOpen(t *testing.T, l line, v variant) {
 			problem = err.Error()
 		}
 	default:
-		problem = p.checkLeft(conn, l.pool)
+		problem = p.checkLeft(conn, l.pool, v)
 	}
 	if problem != "" {
 		t.Errorf("%s: %s: %s", v, l.text, problem)
@@ -56,10 +59,20 @@ func (p *player) checkOpen(t *testing.T, l line, v variant) {
 // checkLeft returns what is wrong with a flow that must go on at one of the pool, or must
 // have ended if the pool is empty; "" if nothing. The first datagram may be the one that
 // tells the data plane that the old endpoint is gone.
-func (p *player) checkLeft(conn *netlab.Conn, pool []target) string {
+func (p *player) checkLeft(conn *netlab.Conn, pool []target, v variant) string {
 	err := conn.Ping(p.pace.silence)
-	if err != nil && len(pool) > 0 {
+	switch {
+	case err != nil && len(pool) > 0:
 		err = conn.Ping(p.pace.answer)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		client := p.book.addrs["client"][v.family]
+		control := netlab.Probe{From: "client", Source: client, Destination: netip.AddrPortFrom(client, 0), Protocol: v.protocol, Timeout: p.pace.answer}
+		if problem := p.patiently(control, func(wait time.Duration) (silent bool, _ error) {
+			err = conn.Ping(wait)
+			return errors.Is(err, os.ErrDeadlineExceeded), nil
+		}); problem != nil {
+			return problem.Error()
+		}
 	}
 	switch server := conn.Answer().Server; {
 	case err != nil && len(pool) > 0:

@@ -211,18 +211,14 @@ func (c *caller) sent(i int) string { return describe(c.packets.packet(i % len(c
 
 // callRefused makes connections that nobody shall answer.
 func (c *caller) callRefused() {
-	want, timeout := netlab.NoAnswer, time.Duration(0)
+	want, try := netlab.NoAnswer, c.silent
 	if c.line.verdict == plan.Reject || c.line.passed == "refused" {
-		want, timeout = netlab.Refused, c.pace.answer
+		want = netlab.Refused
 	}
+	// Linux's SCTP takes an ICMP error for a reason to try again.
 	either := want == netlab.Refused && c.packets.protocol == corev1.ProtocolSCTP
-	if either {
-		// Linux's SCTP takes an ICMP error for a reason to try again.
-		timeout = c.pace.silence
-	}
-	try := func(i int) (netlab.Result, error) { return c.lab.Probe(c.probe(i, timeout)) }
-	if want == netlab.NoAnswer {
-		try = c.silent
+	if want == netlab.Refused && !either {
+		try = func(i int) (netlab.Result, error) { return c.lab.Probe(c.probe(i, c.pace.answer)) }
 	}
 	for i := range perSilence {
 		res, err := try(i)
@@ -263,30 +259,38 @@ func (p *player) serveControl(t *testing.T) {
 	}
 }
 
-// silent sends a packet that must get no answer. Silence counts only for longer than an answer takes: a packet that is answered
-// goes the same way right afterwards, and if that takes longer than the silence lasted, both are tried again.
-func (c *caller) silent(i int) (netlab.Result, error) {
-	for wait := c.pace.silence; ; {
-		res, err := c.lab.Probe(c.probe(i, wait))
-		if err != nil || res.Outcome != netlab.NoAnswer {
-			return res, err
+// silent sends a packet that must get no answer.
+func (c *caller) silent(i int) (res netlab.Result, err error) {
+	err = c.patiently(c.probe(i, c.pace.answer), func(wait time.Duration) (silent bool, err error) {
+		res, err = c.lab.Probe(c.probe(i, wait))
+		return res.Outcome == netlab.NoAnswer, err
+	})
+	return res, err
+}
+
+// patiently tries something that may meet silence. Silence counts only for longer than an answer takes: a packet from the same host is
+// answered without any Service right afterwards, and if that takes longer than the silence lasted, both are tried again.
+func (p *player) patiently(control netlab.Probe, try func(wait time.Duration) (silent bool, err error)) error {
+	family := corev1.IPv4Protocol
+	if control.Destination.Addr().Is6() {
+		family = corev1.IPv6Protocol
+	}
+	control.Destination = netip.AddrPortFrom(p.book.addrs["q"][family], controlPort)
+	for wait := p.pace.silence; ; {
+		silent, err := try(wait)
+		if err != nil || !silent {
+			return err
 		}
-		control := c.probe(i, c.pace.answer)
-		family := corev1.IPv4Protocol
-		if control.Destination.Addr().Is6() {
-			family = corev1.IPv6Protocol
-		}
-		control.Destination = netip.AddrPortFrom(c.book.addrs["q"][family], controlPort)
 		start := time.Now()
-		answer, err := c.lab.Probe(control)
+		answer, err := p.lab.Probe(control)
 		took := time.Since(start)
 		switch {
 		case err != nil:
-			return res, err
+			return err
 		case answer.Outcome != netlab.Answered:
-			return res, fmt.Errorf("the network itself does not work: %s at %s: %s", c.sent(i), control.Destination, answer.Outcome)
+			return fmt.Errorf("the network itself does not work: %s from %s to %s: %s", control.Protocol, control.Source, control.Destination, answer.Outcome)
 		case took <= wait:
-			return res, nil
+			return nil
 		}
 		wait = 2 * took
 	}

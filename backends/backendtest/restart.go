@@ -67,8 +67,8 @@ func (p *player) cleanup(t *testing.T, last []line) {
 	p.checkGone(t, last, plan.New(plan.Config{}), "after Cleanup")
 }
 
-// changed puts everything back, and expects that this is what many changes had led to. Then it lets a Backend write what the first step
-// has, and another one take over from it with what the last one has.
+// changed puts everything back, and expects that this is what many changes had led to. Then it lets a Backend write what was before the
+// last step, and another one take over from it.
 func (p *player) changed(t *testing.T, last []line) {
 	t.Helper()
 	if p.cfg.NewProxy != nil {
@@ -77,8 +77,9 @@ func (p *player) changed(t *testing.T, last []line) {
 	p.quick = true // all of it was tried before
 	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
 	p.compareImage(t, p.images.last, "in an empty data plane")
-	if p.cfg.NewProxy == nil && p.first != p.world.plan {
-		p.inNode(t, func() error { return p.backend.Sync(t.Context(), plan.Full(p.first)) })
+	if p.cfg.NewProxy == nil && p.previous.Len() > 0 {
+		p.inNode(t, func() error { return p.backend.Cleanup(t.Context()) })
+		p.inNode(t, func() error { return p.backend.Sync(t.Context(), plan.Full(p.previous)) })
 		p.takeOver(t, "after a restart with changes")
 		p.compareImage(t, p.images.last, "after a restart with changes")
 	}

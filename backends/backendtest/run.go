@@ -179,7 +179,7 @@ type player struct {
 	node     func(t *testing.T) backends.Backend // starts a Backend
 	backend  backends.Backend
 	failing  map[plan.Key]bool // ports that the data plane refuses now
-	first    *plan.Plan        // after the first step
+	previous *plan.Plan        // before the last step
 	images   images
 	noSCTP   bool // the kernel has no sockets of it
 	quick    bool // VIPKIT_QUICK
@@ -338,15 +338,13 @@ func (p *player) play(t *testing.T) {
 	var before []line
 	for i, s := range p.scenario.steps {
 		name := strings.TrimSpace(fmt.Sprintf("%d %s", i+1, s.about))
+		p.previous = p.world.plan
 		if !t.Run(name, func(t *testing.T) {
 			p.change(t, before, s)
 			p.unchanged(t, "after Sync")
 			p.check(t, s.expect)
 		}) {
 			return
-		}
-		if i == 0 {
-			p.first = p.world.plan
 		}
 		before = s.expect
 	}

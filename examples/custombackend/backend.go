@@ -53,7 +53,7 @@ func (dialect) Equal(a, b Flow) bool {
 }
 
 // List yields what is in the Switch, also what another process put there.
-func (d dialect) List(context.Context) (iter.Seq2[Match, Flow], error) { return d.s.Flows(), nil }
+func (d dialect) List(context.Context) (iter.Seq2[Match, Flow], error) { return d.s.Flows() }
 
 // Write adds first and removes then. A flow with its endpoints is one write: nobody meets half of it. The Switch
 // has no transactions, so a flow that it refuses leaves those before it; the engine reverses these and finds out whose it was.

@@ -15,8 +15,9 @@ import (
 // packets meet. This one is in memory and answers what would become of a packet. It
 // knows nothing of Services.
 type Switch struct {
-	// Fail is asked before each write, for tests; it may be nil.
-	Fail func() error
+	// Fail and FailFlows are asked before each write, with a nil Flow for a removal, and before Flows, for tests; they may be nil.
+	Fail      func(Match, *Flow) error
+	FailFlows func() error
 
 	flows map[Match]Flow
 }
@@ -40,7 +41,7 @@ type Flow struct {
 
 // Put adds or replaces a flow.
 func (s *Switch) Put(m Match, f Flow) error {
-	if err := s.fail(); err != nil {
+	if err := s.fail(m, &f); err != nil {
 		return err
 	}
 	if s.flows == nil {
@@ -52,22 +53,29 @@ func (s *Switch) Put(m Match, f Flow) error {
 
 // Delete removes a flow. That there is none is no error.
 func (s *Switch) Delete(m Match) error {
-	if err := s.fail(); err != nil {
+	if err := s.fail(m, nil); err != nil {
 		return err
 	}
 	delete(s.flows, m)
 	return nil
 }
 
-func (s *Switch) fail() error {
+func (s *Switch) fail(m Match, f *Flow) error {
 	if s.Fail == nil {
 		return nil
 	}
-	return s.Fail()
+	return s.Fail(m, f)
 }
 
 // Flows yields all flows.
-func (s *Switch) Flows() iter.Seq2[Match, Flow] { return maps.All(s.flows) }
+func (s *Switch) Flows() (iter.Seq2[Match, Flow], error) {
+	if s.FailFlows != nil {
+		if err := s.FailFlows(); err != nil {
+			return nil, err
+		}
+	}
+	return maps.All(s.flows), nil
+}
 
 // node returns the plan that was written last.
 func (s *Switch) node() *plan.Plan { return s.flows[Match{}].Node }
