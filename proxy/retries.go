@@ -23,7 +23,7 @@ type retry struct {
 	own bool
 }
 
-// note takes down the ports that are not in place after a round, and why those failed that were tried.
+// note records the ports that are not in place after a round, and why those failed that were tried.
 func (r *retries) note(now time.Time, failed map[plan.Key]*plan.Port, errs map[plan.Key]error) {
 	ports := make(map[plan.Key]retry, len(failed))
 	for k := range failed {

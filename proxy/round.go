@@ -111,7 +111,7 @@ func joinErrors(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// finish takes down how the round ended and tells everybody. Written says that the Backend has
+// finish records how the round ended and tells everybody. Written says that the Backend has
 // acknowledged, and done that nothing but some ports of the Backend is left.
 func (p *Proxy) finish(r Round, written, done bool) {
 	backend, worked := r.Backend()

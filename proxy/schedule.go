@@ -87,7 +87,7 @@ type outcome struct {
 	portsAt time.Time // when one of those is tried again, zero if there are none
 }
 
-// end takes down how the round that began last ended.
+// end records how the round that began last ended.
 func (s *schedule) end(now time.Time, o outcome) {
 	s.ended, s.portsAt = now, o.portsAt
 	if s.checkInterval > 0 && s.checkAt.IsZero() {

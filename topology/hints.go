@@ -35,7 +35,7 @@ func count(eps []*endpoints.Endpoint, node Node) census {
 	return c
 }
 
-// add takes down the hints of one kind that e has; self is this node or zone.
+// add records the hints of one kind that e has; self is this node or zone.
 func (h *hints) add(e *endpoints.Endpoint, names []string, self string) {
 	h.given = h.given || len(names) > 0
 	if !e.Ready {

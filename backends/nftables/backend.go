@@ -293,7 +293,7 @@ func (b *Backend) change(t *table, p *plan.Plan, c plan.Change) *item {
 		after = b.feasible(after, old, p)
 	}
 	if after != nil {
-		i.next = settle(old, after)
+		i.next = assignSlots(old, after)
 	}
 	i.after = comp.compile(i.next)
 	i.trim()

@@ -26,8 +26,8 @@ type program struct {
 	unowned  []elementID // in the kernel; to be removed unless some port counts them
 }
 
-// settle returns the state of p, as near to old as possible. Old may be nil.
-func settle(old *portState, p *plan.Port) *portState {
+// assignSlots returns the state of p, as near to old as possible. Old may be nil.
+func assignSlots(old *portState, p *plan.Port) *portState {
 	if old == nil {
 		old = &portState{}
 	}
@@ -124,7 +124,7 @@ func (c portCompiler) dispatch(fe *plan.Frontend, at target) string {
 }
 
 // denial returns the verdict for packets that were not translated, "" for none. If it is the same for all origins
-// whose packets are not forwarded, the others need no exception: theirs were translated. But the kernel does not take down as a
+// whose packets are not forwarded, the others need no exception: theirs were translated. But the kernel does not record as a
 // translation what changes nothing, to an endpoint at the very address and port of the frontend.
 func (c portCompiler) denial(fe *plan.Frontend) string {
 	sh := fe.Denying()

@@ -296,7 +296,7 @@ func (e *edit) writeDrops(s script) {
 	}
 }
 
-// commit takes down what the transaction did.
+// commit records what the transaction did.
 func (e *edit) commit() {
 	t := e.t
 	for _, b := range e.boxes {

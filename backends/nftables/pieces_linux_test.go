@@ -32,7 +32,7 @@ func (i *inspector) inspect() {
 			if port.Family != f.ip || len(have) == 0 {
 				continue
 			}
-			p := compiler{layout: newLayout(i.b.opts, i.plan), f: f}.compile(settle(nil, port))
+			p := compiler{layout: newLayout(i.b.opts, i.plan), f: f}.compile(assignSlots(nil, port))
 			n := 0
 			for _, el := range p.elements {
 				if have[el.id] {

@@ -188,7 +188,7 @@ func (a *adoption) base(kind itemKind, p *plan.Plan) *item {
 // port returns the change of one Service port.
 func (a *adoption) port(p *plan.Port) *item {
 	comp := compiler{layout: a.b.layout, f: a.table.family}
-	i := &item{table: a.table, key: p.Key, before: &program{}, next: settle(a.slots(p), p)}
+	i := &item{table: a.table, key: p.Key, before: &program{}, next: assignSlots(a.slots(p), p)}
 	i.after = comp.compile(i.next)
 	i.found = &program{chains: i.after.chains, boxes: i.after.boxes}
 	i.carried = a.carriedBy(i.after)

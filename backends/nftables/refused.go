@@ -6,7 +6,7 @@ import (
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// suspect takes down that a port was refused alone.
+// suspect records that a port was refused alone.
 func (b *Backend) suspect(k plan.Key) {
 	if b.suspects == nil {
 		b.suspects = make(map[plan.Key]bool)
@@ -14,7 +14,7 @@ func (b *Backend) suspect(k plan.Key) {
 	b.suspects[k] = true
 }
 
-// noteLeft takes down what stays in the kernel of the ports that an adoption found and could
+// noteLeft records what stays in the kernel of the ports that an adoption found and could
 // not write: nothing else remembers it, and it is in the way of whoever has its addresses next.
 func (b *Backend) noteLeft(items []*item, refused map[plan.Key]error) {
 	for _, i := range items {

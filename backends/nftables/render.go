@@ -27,7 +27,7 @@ func Render(p *plan.Plan, opts Options) (string, error) {
 		c := compiler{layout: l, f: f}
 		for port := range p.All() {
 			if port.Family == f.ip {
-				e.take(&item{key: port.Key, before: &program{}, after: c.compile(settle(nil, port))})
+				e.take(&item{key: port.Key, before: &program{}, after: c.compile(assignSlots(nil, port))})
 			}
 		}
 		edits = append(edits, e)

@@ -155,7 +155,7 @@ func (w *writer) giveUpAll(items []*item, err error) error {
 	return errors.Join(errs...)
 }
 
-// giveUp takes down that an item cannot be written.
+// giveUp records that an item cannot be written.
 func (w *writer) giveUp(i *item, err error) error {
 	switch i.kind {
 	case portItem:

@@ -52,7 +52,7 @@ func (u unsure) attempt(p *Port) unsure {
 	return u
 }
 
-// Note takes down what Update said has changed since the last Note.
+// Note records what Update said has changed since the last Note.
 func (c *Cursor) Note(d Diff) {
 	for _, k := range d.Ports {
 		c.waiting.addPort(k)
@@ -192,7 +192,7 @@ func (c *Cursor) state(k Key) (u unsure, failed bool) {
 	return u.attempt(u.acknowledged), false
 }
 
-// Done takes down how the consumer ended d, the last Delta: nil acknowledges it, a
+// Done records how the consumer ended d, the last Delta: nil acknowledges it, a
 // PartialError (also wrapped, but not joined with others) acknowledges all but the
 // named ports, any other error makes the next Delta Full and keeps what was
 // attempted. It reports whether d was acknowledged, at least in part.

@@ -33,7 +33,7 @@ func (p *Plan) Hold(ports map[Key]*Port) *Plan {
 	}
 	for _, k := range next.held {
 		// One after the other, so that two held ports cannot both take one site.
-		u.replace(k, u.settle(ports[k]))
+		u.replace(k, u.keepFree(ports[k]))
 	}
 	return u.Plan
 }
@@ -56,8 +56,8 @@ func (u *update) withdraw(port *Port) {
 	}
 }
 
-// settle gives a port the sites that are free, and returns it with those only.
-func (u *update) settle(port *Port) *Port {
+// keepFree gives a port the sites that are free, and returns it with those only.
+func (u *update) keepFree(port *Port) *Port {
 	if port == nil {
 		return nil
 	}

@@ -198,7 +198,7 @@ func (u *update) setClaims(s site, claims []claim) {
 	}
 }
 
-// compute makes the ports of every dirty Service, when all claims are settled.
+// compute makes the ports of every dirty Service, when all claims are known.
 func (u *update) compute() {
 	for _, n := range slices.SortedFunc(maps.Keys(u.dirty), svcName.Compare) {
 		u.computeService(n, u.dirty[n])
@@ -228,7 +228,7 @@ func (e *entry) same(o *entry) bool {
 }
 
 // mergePorts puts the old port in the place of each in after that is equal, and
-// takes down the others. Both lists are sorted.
+// records the others. Both lists are sorted.
 func (u *update) mergePorts(before, after []*Port) {
 	join(before, after, func(a, b *Port) int { return a.Compare(b.Key) }, func(b, a **Port) {
 		switch {
@@ -244,7 +244,7 @@ func (u *update) mergePorts(before, after []*Port) {
 	})
 }
 
-// changed takes down that a port of the Plan is replaced; one of them may be nil.
+// changed records that a port of the Plan is replaced; one of them may be nil.
 func (u *update) changed(before, after *Port) {
 	if before != nil {
 		u.count(before, -1)

@@ -15,14 +15,14 @@ import (
 // readClusterIPs fills in the ClusterIPs and reports each address and each family that it
 // has no use for. An object from before ipFamilies has one family, that of its clusterIP.
 func (r *reader) readClusterIPs(s *Service) {
-	spec, single := &r.svc.Spec, place{"spec.clusterIP", -1, ""}
+	spec, single := &r.svc.Spec, fieldAt{"spec.clusterIP", -1, ""}
 	if strings.TrimSpace(spec.ClusterIP) == "" {
 		r.report(field.Required(single.path(), "without a ClusterIP the Service is not proxied"))
 		return
 	}
 	ips, families := spec.ClusterIPs, spec.IPFamilies
 	if len(ips) > 0 && !ip.SameAddr(ips[0], spec.ClusterIP) {
-		r.report(field.Invalid(place{"spec.clusterIPs", 0, ""}.path(), ips[0], "must be spec.clusterIP"))
+		r.report(field.Invalid(fieldAt{"spec.clusterIPs", 0, ""}.path(), ips[0], "must be spec.clusterIP"))
 	}
 	if len(families) == 0 {
 		addr := r.parseIP(spec.ClusterIP, single)
@@ -37,7 +37,7 @@ func (r *reader) readClusterIPs(s *Service) {
 		ips = append([]string{spec.ClusterIP}, ips[min(1, len(ips)):]...)
 	}
 	for i := range max(len(ips), len(families)) {
-		at := place{"spec.clusterIPs", i, ""}
+		at := fieldAt{"spec.clusterIPs", i, ""}
 		if i == 0 && older {
 			at = single
 		}
@@ -49,8 +49,8 @@ func (r *reader) readClusterIPs(s *Service) {
 
 // paired reports whether index i has both an address and a known family. Otherwise it adds
 // a problem.
-func (r *reader) paired(ips []string, families []corev1.IPFamily, i int, at place) bool {
-	inFamilies := place{"spec.ipFamilies", i, ""}
+func (r *reader) paired(ips []string, families []corev1.IPFamily, i int, at fieldAt) bool {
+	inFamilies := fieldAt{"spec.ipFamilies", i, ""}
 	switch {
 	case i >= len(families):
 		r.report(field.Invalid(at.path(), ips[i], "has no family in spec.ipFamilies"))
@@ -68,7 +68,7 @@ func (r *reader) paired(ips []string, families []corev1.IPFamily, i int, at plac
 
 // readClusterIP fills in the ClusterIP of one family. The API lets it be of a range of
 // link-local addresses.
-func (r *reader) readClusterIP(s *Service, family corev1.IPFamily, text string, at place) {
+func (r *reader) readClusterIP(s *Service, family corev1.IPFamily, text string, at fieldAt) {
 	addr := r.parseIP(text, at)
 	reason := ""
 	switch {
@@ -88,7 +88,7 @@ func (r *reader) readClusterIP(s *Service, family corev1.IPFamily, text string, 
 
 func (r *reader) readExternalIPs(s *Service) {
 	for i, text := range r.externalIPs {
-		if a, addr := r.addressesFor(s, text, place{"spec.externalIPs", i, ""}); a != nil {
+		if a, addr := r.addressesFor(s, text, fieldAt{"spec.externalIPs", i, ""}); a != nil {
 			a.ExternalIPs = append(a.ExternalIPs, addr)
 		}
 	}
@@ -102,7 +102,7 @@ func (r *reader) readStatus(s *Service) {
 		if in.IPMode != nil && *in.IPMode != corev1.LoadBalancerIPModeVIP {
 			continue
 		}
-		at := place{"status.loadBalancer.ingress", i, "ip"}
+		at := fieldAt{"status.loadBalancer.ingress", i, "ip"}
 		if !r.loadBalancer() {
 			if strings.TrimSpace(in.IP) != "" {
 				r.report(field.Forbidden(at.path(), "counts only on a Service of type LoadBalancer"))
@@ -127,7 +127,7 @@ func (r *reader) readSourceRanges(s *Service) {
 		p, ok := ip.ParsePrefix(text)
 		if !ok {
 			invalid = true
-			r.report(field.Invalid(place{"spec.loadBalancerSourceRanges", i, ""}.path(), text, "must be an IP range in CIDR notation"))
+			r.report(field.Invalid(fieldAt{"spec.loadBalancerSourceRanges", i, ""}.path(), text, "must be an IP range in CIDR notation"))
 			continue
 		}
 		if a := s.Addresses(ip.Family(p.Addr())); a.ClusterIP.IsValid() && r.loadBalancer() {
@@ -141,7 +141,7 @@ func (r *reader) readSourceRanges(s *Service) {
 
 // addressesFor parses text and returns the addresses of the Service in its family;
 // nil if text is no address that clients can dial or the ClusterIP, or the family is not proxied.
-func (r *reader) addressesFor(s *Service, text string, at place) (*Addresses, netip.Addr) {
+func (r *reader) addressesFor(s *Service, text string, at fieldAt) (*Addresses, netip.Addr) {
 	addr := r.parseIP(text, at)
 	if !addr.IsValid() {
 		return nil, addr
@@ -163,7 +163,7 @@ func (r *reader) addressesFor(s *Service, text string, at place) (*Addresses, ne
 
 // parseIP returns text as a canonical address, invalid if it is none: then it is
 // reported unless it is blank.
-func (r *reader) parseIP(text string, at place) netip.Addr {
+func (r *reader) parseIP(text string, at fieldAt) netip.Addr {
 	if strings.TrimSpace(text) == "" {
 		return netip.Addr{}
 	}

@@ -79,15 +79,15 @@ type reader struct {
 
 func (r *reader) report(e *field.Error) { r.problems = append(r.problems, e) }
 
-// A place is where a value stands in a Service. Good values, which are nearly all,
+// A fieldAt is where a value stands in a Service. Good values, which are nearly all,
 // need no [field.Path].
-type place struct {
+type fieldAt struct {
 	parent string
 	index  int    // in a list, -1 if parent is none
 	child  string // "" if parent or its item is the value
 }
 
-func (p place) path() *field.Path {
+func (p fieldAt) path() *field.Path {
 	path := field.NewPath(p.parent)
 	if p.index >= 0 {
 		path = path.Index(p.index)
@@ -111,7 +111,7 @@ func (r *reader) ports() []Port {
 		}
 		key := portKey{p.Name, p.Protocol}
 		if seen[key] {
-			r.report(field.Duplicate(place{specPorts, i, "name"}.path(), p.Name))
+			r.report(field.Duplicate(fieldAt{specPorts, i, "name"}.path(), p.Name))
 			continue
 		}
 		seen[key] = true
@@ -138,21 +138,21 @@ func (r *reader) port(i int) (Port, bool) {
 	switch out.Protocol {
 	case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
 	default:
-		r.report(field.NotSupported(place{specPorts, i, "protocol"}.path(), p.Protocol,
+		r.report(field.NotSupported(fieldAt{specPorts, i, "protocol"}.path(), p.Protocol,
 			[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}))
 		return Port{}, false
 	}
-	if out.Port = r.number(p.Port, place{specPorts, i, "port"}); out.Port == 0 {
+	if out.Port = r.number(p.Port, fieldAt{specPorts, i, "port"}); out.Port == 0 {
 		return Port{}, false
 	}
 	if p.NodePort != 0 {
-		out.NodePort = r.number(p.NodePort, place{specPorts, i, "nodePort"})
+		out.NodePort = r.number(p.NodePort, fieldAt{specPorts, i, "nodePort"})
 	}
 	return out, true
 }
 
 // number returns n if it is a port number, and otherwise reports it and returns 0.
-func (r *reader) number(n int32, at place) uint16 {
+func (r *reader) number(n int32, at fieldAt) uint16 {
 	if n < 1 || n > 65535 {
 		r.report(field.Invalid(at.path(), n, "must be between 1 and 65535"))
 		return 0
@@ -200,7 +200,7 @@ func (r *reader) healthCheck(externalLocal bool) uint16 {
 	if !r.loadBalancer() || !externalLocal {
 		return 0
 	}
-	at := place{"spec.healthCheckNodePort", -1, ""}
+	at := fieldAt{"spec.healthCheckNodePort", -1, ""}
 	if r.svc.Spec.HealthCheckNodePort == 0 {
 		r.report(field.Required(at.path(), "type LoadBalancer with externalTrafficPolicy Local needs a port"))
 		return 0
