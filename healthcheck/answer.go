@@ -71,8 +71,8 @@ func (h *Health) reply(w http.ResponseWriter, path string, r Report, eligible *b
 		code = http.StatusInternalServerError
 	}
 	writeJSON(w, code, body)
-	if h.opts.Answered != nil {
-		h.opts.Answered(path, code)
+	if h.opts.OnAnswer != nil {
+		h.opts.OnAnswer(path, code)
 	}
 }
 

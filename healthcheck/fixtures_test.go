@@ -255,6 +255,8 @@ type rig struct {
 	cursor plan.Cursor
 	last   *plan.Plan
 
+	maxSockets int
+
 	mu      sync.Mutex
 	changes []string
 }
@@ -270,8 +272,8 @@ func newRig(t *testing.T) *rig {
 func (r *rig) start(t *testing.T) {
 	t.Helper()
 	s, err := healthcheck.NewServices(healthcheck.ServicesOptions{
-		Loop: r.health.Loop("vipkit"), Listen: r.listen,
-		Changed: func(svc types.NamespacedName, err error) {
+		Loop: r.health.Loop("vipkit"), Listen: r.listen, MaxSockets: r.maxSockets,
+		OnChange: func(svc types.NamespacedName, err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			text := svc.Name + ": ok"

@@ -15,6 +15,9 @@ const (
 
 	// DefaultRetryInterval is kube-proxy's for its /healthz port.
 	DefaultRetryInterval = 5 * time.Second
+
+	// DefaultMaxSockets is more than three for each port of the default NodePort range, 30000 to 32767.
+	DefaultMaxSockets = 10_000
 )
 
 // Options configure a [Health]. The zero value is ready to use.
@@ -28,9 +31,9 @@ type Options struct {
 	// safe for concurrent use and quick. If nil, the node is eligible.
 	NodeEligible func() bool
 
-	// Answered is called after each answer on /healthz and /livez, for counters by path and
+	// OnAnswer is called after each answer on /healthz and /livez, for counters by path and
 	// code. It must be safe for concurrent use. It may be nil.
-	Answered func(path string, code int)
+	OnAnswer func(path string, code int)
 }
 
 // A Health is the state of the loops of one proxy. It is safe for concurrent use.

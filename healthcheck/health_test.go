@@ -192,7 +192,7 @@ func TestNode(t *testing.T) {
 
 func TestHandler(t *testing.T) {
 	answered := map[string]int{}
-	h := healthcheck.New(healthcheck.Options{Answered: func(path string, code int) {
+	h := healthcheck.New(healthcheck.Options{OnAnswer: func(path string, code int) {
 		answered[fmt.Sprint(path, " ", code)]++
 	}})
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {

@@ -25,6 +25,7 @@ type port struct {
 	health  *Health
 	state   atomic.Pointer[plan.Health] // nil as soon as the port is given up
 	sockets map[listenAddress]*socket
+	opened  *int  // counts the sockets of all ports
 	err     error // why some socket is not open
 }
 
@@ -34,8 +35,8 @@ type socket struct {
 	listener net.Listener
 }
 
-func newPort(name types.NamespacedName, number uint16, h *Health) *port {
-	return &port{name: name, number: number, health: h, sockets: map[listenAddress]*socket{}}
+func newPort(name types.NamespacedName, number uint16, h *Health, opened *int) *port {
+	return &port{name: name, number: number, health: h, opened: opened, sockets: map[listenAddress]*socket{}}
 }
 
 // serviceAnswer is the body. The order of the keys is kube-proxy's.
@@ -93,6 +94,7 @@ func (p *port) closeAt(a listenAddress) {
 	_ = p.sockets[a].server.Close()
 	_ = p.sockets[a].listener.Close()
 	delete(p.sockets, a)
+	*p.opened--
 }
 
 func (p *port) close() {

@@ -12,7 +12,7 @@ import (
 
 // A request may be past Accept when its Service goes away.
 func TestRequestAfterClose(t *testing.T) {
-	p := newPort(types.NamespacedName{Namespace: "ns1", Name: "web"}, 31000, New(Options{}))
+	p := newPort(types.NamespacedName{Namespace: "ns1", Name: "web"}, 31000, New(Options{}), new(int))
 	p.state.Store(&plan.Health{Local: make([]netip.Addr, 2)})
 	p.close()
 	w := httptest.NewRecorder()

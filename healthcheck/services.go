@@ -35,11 +35,15 @@ type ServicesOptions struct {
 	// not be opened, if no Sync comes in between. Zero means DefaultRetryInterval.
 	RetryInterval time.Duration
 
-	// Changed is called when some socket of a Service cannot be opened, or not for
+	// MaxSockets bounds the sockets that are open at a time: one for each healthCheckNodePort and address that serves NodePorts. Each costs
+	// a file descriptor and a goroutine. Sockets beyond it count as ones that cannot be opened. Zero means DefaultMaxSockets.
+	MaxSockets int
+
+	// OnChange is called when some socket of a Service cannot be opened, or not for
 	// another reason than before, and with nil when all are open again;
 	// nothing is said when the Service goes. For the error kube-proxy sends the event
-	// FailedToStartServiceHealthcheck. Changed must not call the Services. It may be nil.
-	Changed func(svc types.NamespacedName, err error)
+	// FailedToStartServiceHealthcheck. OnChange must not call the Services. It may be nil.
+	OnChange func(svc types.NamespacedName, err error)
 }
 
 // Services answers on the healthCheckNodePorts of the Services of a plan. It is a
@@ -71,6 +75,7 @@ type Services struct {
 	at      []listenAddress
 	ports   map[types.NamespacedName]*port
 	missing map[types.NamespacedName]struct{} // some socket of the port may not be open
+	sockets int                               // of all ports
 	retry   *time.Timer                       // runs if, and only if, a socket could not be opened
 }
 
@@ -84,6 +89,7 @@ func NewServices(opts ServicesOptions) (*Services, error) {
 		opts.Listen = net.Listen
 	}
 	opts.RetryInterval = cmp.Or(opts.RetryInterval, DefaultRetryInterval)
+	opts.MaxSockets = cmp.Or(opts.MaxSockets, DefaultMaxSockets)
 	return &Services{
 		Loop:    opts.Loop,
 		opts:    opts,
@@ -144,9 +150,9 @@ func (s *Services) want(p *plan.Plan, name types.NamespacedName) {
 		return
 	}
 	if s.ports[name] == nil {
-		next := newPort(name, h.Port, s.health)
+		next := newPort(name, h.Port, s.health, &s.sockets)
 		if now != nil {
-			next.err = now.err // as last told to Changed
+			next.err = now.err // as last told to OnChange
 		}
 		s.ports[name] = next
 	}
@@ -170,8 +176,8 @@ func (s *Services) open() {
 			continue
 		}
 		p.err = err
-		if s.opts.Changed != nil {
-			s.opts.Changed(name, err)
+		if s.opts.OnChange != nil {
+			s.opts.OnChange(name, err)
 		}
 	}
 	s.schedule()
@@ -190,7 +196,7 @@ func (s *Services) openPort(p *port) error {
 		if p.sockets[at] != nil {
 			continue
 		}
-		ln, err := s.opts.Listen(at.network(), netip.AddrPortFrom(at.addr, p.number).String())
+		ln, err := s.listen(at.network(), netip.AddrPortFrom(at.addr, p.number).String())
 		if err != nil && at.wildcard() && noSuchFamily(err) {
 			continue // a host without IPv6 serves on IPv4
 		}
@@ -200,12 +206,21 @@ func (s *Services) openPort(p *port) error {
 		}
 		sock := &socket{server: newServer(p.at(at)), listener: s.limiter.listen(ln)}
 		p.sockets[at] = sock
+		s.sockets++
 		s.wait.Go(func() {
 			_ = sock.server.Serve(sock.listener)
 			s.lost(p, at, sock)
 		})
 	}
 	return bounded.Join(errs...)
+}
+
+// listen is the Listen of the options, unless too many sockets are open.
+func (s *Services) listen(network, address string) (net.Listener, error) {
+	if s.sockets >= s.opts.MaxSockets {
+		return nil, fmt.Errorf("%s: %d sockets are open, no more may be", address, s.opts.MaxSockets)
+	}
+	return s.opts.Listen(network, address)
 }
 
 // lost is called when a socket is not served any more: if nobody wanted that, it

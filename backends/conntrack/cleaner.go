@@ -36,8 +36,8 @@ type Options struct {
 	// NodePorts are served on every local address. If nil, the kernel is asked.
 	LocalAddrs func(context.Context, corev1.IPFamily) ([]netip.Addr, error)
 
-	// Cleaned is called after each pass over the table, for metrics. It may be nil.
-	Cleaned func(Pass)
+	// OnPass is called after each pass over the table, for metrics. It may be nil.
+	OnPass func(Pass)
 }
 
 // A Pass is what was done to the flows of one family.
@@ -105,8 +105,8 @@ func (c *Cleaner) clean(ctx context.Context, d *plan.Delta, f corev1.IPFamily) e
 		delete(c.doubts, f)
 	}
 	p.Duration = time.Since(start)
-	if c.opts.Cleaned != nil {
-		c.opts.Cleaned(p)
+	if c.opts.OnPass != nil {
+		c.opts.OnPass(p)
 	}
 	return p.Err
 }

@@ -29,7 +29,7 @@ func TestCleaner(t *testing.T) {
 	t.Run("I02 deletes what is stale, and reads one family only", func(t *testing.T) {
 		table := &fakeTable{flows: flows(clusterToA, "192.0.2.1:443>192.0.2.1:443", nodeToA)}
 		var passes []conntrack.Pass
-		c := conntrack.New(conntrack.Options{Table: table, Cleaned: func(p conntrack.Pass) { passes = append(passes, p) }})
+		c := conntrack.New(conntrack.Options{Table: table, OnPass: func(p conntrack.Pass) { passes = append(passes, p) }})
 		if err := c.Sync(t.Context(), replaced().delta()); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestMemory(t *testing.T) {
 		d := w.eps("10.180.0.2", "10.180.0.3").delta()
 		table := &foreign{n: 1_000_000, every: 1000}
 		var pass conntrack.Pass
-		c := conntrack.New(conntrack.Options{Table: table, Cleaned: func(p conntrack.Pass) { pass = p }})
+		c := conntrack.New(conntrack.Options{Table: table, OnPass: func(p conntrack.Pass) { pass = p }})
 		if got := allocated(func() {
 			if err := c.Sync(t.Context(), d); err != nil {
 				t.Error(err)

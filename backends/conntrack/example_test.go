@@ -36,7 +36,7 @@ func ExampleCleaner() {
 	delta := w.eps().delta() // scaled to zero
 	c := conntrack.New(conntrack.Options{
 		Table: &fakeTable{flows: flows("10.96.0.10:53>10.180.0.1:53", "192.0.2.1:443>192.0.2.1:443")},
-		Cleaned: func(p conntrack.Pass) {
+		OnPass: func(p conntrack.Pass) {
 			fmt.Println(p.Family, "flows:", p.Flows, "deleted:", p.Deleted)
 		},
 	})

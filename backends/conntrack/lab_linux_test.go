@@ -164,7 +164,7 @@ func (l *lab) sync(t *testing.T, deleted int) {
 	d := l.world.delta()
 	var pass conntrack.Pass
 	l.do(t, func() error {
-		c := conntrack.New(conntrack.Options{Cleaned: func(p conntrack.Pass) {
+		c := conntrack.New(conntrack.Options{OnPass: func(p conntrack.Pass) {
 			if p.Family == l.family {
 				pass = p
 			}

@@ -56,11 +56,11 @@ func newAgent(opts options, out io.Writer, logger *slog.Logger) (*agent, error) 
 	}
 	a.node = &nodeState{}
 	a.metrics = newMetrics(opts.backend)
-	a.health = healthcheck.New(healthcheck.Options{NodeEligible: a.node.eligible, Answered: a.metrics.answered})
+	a.health = healthcheck.New(healthcheck.Options{NodeEligible: a.node.eligible, OnAnswer: a.metrics.answered})
 	// One loop serves both families; it has the backend's name.
 	a.ports, err = healthcheck.NewServices(healthcheck.ServicesOptions{
-		Loop:    a.health.Loop(opts.backend),
-		Changed: logHealthPort(logger),
+		Loop:     a.health.Loop(opts.backend),
+		OnChange: logHealthPort(logger),
 	})
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 
 // flowConsumers returns what removes stale flows from the kernel's table.
 func flowConsumers(m *metrics, logger *slog.Logger) []proxy.Consumer {
-	cleaner := conntrack.New(conntrack.Options{Cleaned: func(p conntrack.Pass) {
+	cleaner := conntrack.New(conntrack.Options{OnPass: func(p conntrack.Pass) {
 		m.flowsCleaned(p)
 		if p.Deleted > 0 {
 			logger.Info("stale flows removed", "family", p.Family, "flows", p.Deleted, "of", p.Flows)

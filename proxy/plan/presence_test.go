@@ -97,6 +97,16 @@ func TestUnknownLocalAddresses(t *testing.T) {
 	}
 }
 
+// TestUnknownLocalAddressInSourceRange dials one load-balancer IP from another: if the first is the machine's own, the range
+// has an address of the node, but no data plane finds that out.
+func TestUnknownLocalAddressInSourceRange(t *testing.T) {
+	p := build(config(), svc(vip("198.51.100.1", "198.51.100.2"), ranges("198.51.100.1/32")), eps("a R"))
+	tr := p.Trace(plan.Packet{Source: addr("198.51.100.2"), Destination: netip.MustParseAddrPort("198.51.100.1:80"), Protocol: tcp})
+	if tr.Verdict != plan.Drop || tr.IfLocal != nil && tr.IfLocal.Verdict != plan.Drop {
+		t.Errorf("got %+v, want it dropped wherever the addresses are", tr)
+	}
+}
+
 // answerVerdict is the verdict in a word, "a" for an endpoint.
 func answerVerdict(t plan.Trace) string {
 	if t.Verdict == plan.Forward {

@@ -50,7 +50,8 @@ type Trace struct {
 	// IfLocal is the answer that holds instead if the packet's source, or its destination, is a local
 	// address of the machine that Node.Addresses lacks, which a plan cannot know and every kernel
 	// does. It is nil if that answer is the same. A source that comes in on an interface is not
-	// local.
+	// local. Source ranges count as the plan has them, and with it every data plane: whether one admits the node is
+	// decided by Node.Addresses.
 	IfLocal *Trace
 }
 
