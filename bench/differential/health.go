@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/backendtest/netlab"
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // maxAnswer bounds what is read of a health check's answer.
@@ -26,7 +27,7 @@ func (c *comparison) health(ctx context.Context, cl *cluster) (diffs []differenc
 			continue
 		}
 		for _, a := range nodeAddrs() {
-			if !hasFamily(s, familyOf(a)) {
+			if !hasFamily(s, ip.Family(a)) {
 				continue
 			}
 			at := net.JoinHostPort(a.String(), fmt.Sprint(s.Spec.HealthCheckNodePort))

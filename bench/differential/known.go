@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vipkit/vipkit/endpoints"
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
 )
@@ -43,7 +44,7 @@ func explain(d difference, q *question, pl *plan.Plan) string {
 		}
 	}
 	if _, f := pl.Lookup(q.to, q.proto); f != nil && isNode(q.to.Addr()) {
-		if _, np := pl.LookupNodePort(familyOf(q.to.Addr()), q.to.Port(), q.proto); np != nil {
+		if _, np := pl.LookupNodePort(ip.Family(q.to.Addr()), q.to.Port(), q.proto); np != nil {
 			return "K2"
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,13 +16,6 @@ import (
 	"github.com/vipkit/vipkit/bench/wholeproxy"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
-
-func familyOf(a netip.Addr) corev1.IPFamily {
-	if a.Is4() {
-		return corev1.IPv4Protocol
-	}
-	return corev1.IPv6Protocol
-}
 
 // A player plays clusters, one after the other, and keeps what was found.
 type player struct {
