@@ -42,16 +42,20 @@ func (c *comparison) sticky(questions []*question, last memory) (diffs []differe
 	wg.Wait()
 	for key, group := range groups {
 		for _, q := range group {
-			bad := false
+			var moved []string
 			for j, one := range c.contenders {
 				at := one.name + " " + key + " " + q.to.String()
-				bad = !c.stays(q, j, last[at], samePool(group)) || bad
+				if !c.stays(q, j, last[at], samePool(group)) {
+					moved = append(moved, one.name)
+				}
 				if samePool(group) {
 					now[at] = server(q.got[j])
 				}
 			}
-			if bad {
-				diffs = append(diffs, c.differs("affinity", q))
+			if len(moved) > 0 {
+				d := c.differs("affinity", q)
+				d.moved = moved
+				diffs = append(diffs, d)
 			}
 		}
 	}

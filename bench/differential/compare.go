@@ -28,6 +28,8 @@ type difference struct {
 	Plan  string            `json:"plan"`
 	Why   string            `json:"why"` // the plan's reason
 	ID    string            `json:"id"`  // of the known cause, "" if none
+
+	moved []string // of an affinity question: the contenders that did not stay where they should
 }
 
 const (

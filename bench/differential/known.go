@@ -26,13 +26,14 @@ func causes() []cause {
 // explain returns the id of the cause of a difference, "" if none is known. A cause explains only what differs between kube-proxy and
 // vipkit: vipkit's backends must agree with each other and with the plan.
 func explain(d difference, q *question, pl *plan.Plan) string {
-	if q == nil || !oursAgree(d, q) {
+	ours := func(name string) bool { return strings.HasPrefix(name, "vipkit") }
+	if q == nil || !oursAgree(d, q) || slices.ContainsFunc(d.moved, ours) {
 		return ""
 	}
 	if slices.ContainsFunc(q.trace.Hairpin, func(e *endpoints.Endpoint) bool { return !e.IsOn(nodeName) }) {
 		return "K4"
 	}
-	if d.Kind != "packet" {
+	if d.Kind != "packet" && d.Kind != "affinity" {
 		return ""
 	}
 	if slices.ContainsFunc(pl.Conflicts(), func(c plan.Conflict) bool { return c.Addr.Port() == q.to.Port() && c.Protocol == q.proto }) {
