@@ -3,15 +3,14 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"github.com/vipkit/vipkit/backends"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// mostNamed is how many objects Check names.
-const mostNamed = 10
-
-// Check lists what is in the data plane and compiles everything, and names at most ten objects that are not what the last Sync
-// left. While that is unknown, because the last Sync failed or there was none, it names nothing.
+// Check lists what is in the data plane and compiles everything, and names at most [backends.MostChanged] objects that are
+// not what the last Sync left. While that is unknown, because the last Sync failed or there was none, it names nothing.
 func (e *Engine[ID, V]) Check(ctx context.Context) (changed []string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -27,8 +26,8 @@ func (e *Engine[ID, V]) Check(ctx context.Context) (changed []string, err error)
 		return nil, fmt.Errorf("%s: check: %w", e.opts.Name, err)
 	}
 	name := func(what string, id ID) {
-		if len(changed) < mostNamed {
-			changed = append(changed, fmt.Sprintf("%v %s", id, what))
+		if len(changed) < backends.MostChanged {
+			changed = append(changed, bounded(fmt.Sprintf("%s %v", what, id)))
 		}
 	}
 	for id, have := range list {
@@ -36,13 +35,13 @@ func (e *Engine[ID, V]) Check(ctx context.Context) (changed []string, err error)
 		delete(want, id)
 		switch {
 		case !ok:
-			name("was added", id)
+			name("added:", id)
 		case !e.dialect.Equal(have, *v):
-			name("was changed", id)
+			name("changed:", id)
 		}
 	}
 	for id := range want {
-		name("is missing", id)
+		name("missing:", id)
 	}
 	return changed, nil
 }
@@ -78,4 +77,12 @@ func (e *Engine[ID, V]) wanted() (map[ID]*V, error) {
 		want[id] = e.claims.winner(id)
 	}
 	return want, nil
+}
+
+// bounded cuts off what is too long for [backends.Checker]: an ID may be any value.
+func bounded(text string) string {
+	if len(text) <= backends.MostChangedText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:backends.MostChangedText], "")
 }

@@ -203,11 +203,12 @@ func TestCheck(t *testing.T) {
 	}
 	r.set("a", "198.51.100.1")
 	r.sync()
-	r.plane.has[vip], r.plane.has["alien"] = "somebody else's", "here"
+	long := strings.Repeat("alien ", 100)
+	r.plane.has[vip], r.plane.has[long] = "somebody else's", "here"
 	delete(r.plane.has, "10.0.0.97:80")
 	changed, err := r.engine.Check(t.Context())
 	slices.Sort(changed)
-	want := []string{"10.0.0.97:80 is missing", vip + " was changed", "alien was added"}
+	want := []string{"added: " + long[:backends.MostChangedText-len("added: ")], "changed: " + vip, "missing: 10.0.0.97:80"}
 	if err != nil || !slices.Equal(changed, want) {
 		t.Errorf("Check = %q, %v, want %q", changed, err, want)
 	}
@@ -219,8 +220,8 @@ func TestCheck(t *testing.T) {
 	for i := range 20 {
 		r.plane.has[fmt.Sprint("alien ", i)] = "here"
 	}
-	if changed, _ := r.engine.Check(t.Context()); len(changed) != 10 {
-		t.Errorf("Check names %d objects, want 10", len(changed))
+	if changed, _ := r.engine.Check(t.Context()); len(changed) != backends.MostChanged {
+		t.Errorf("Check names %d objects, want %d", len(changed), backends.MostChanged)
 	}
 }
 
