@@ -18,7 +18,7 @@ import (
 // A record is what is in the kernel of ours.
 type record struct {
 	sites   map[site]uint32             // all that the table says are ours, with the mark where there is one
-	bound   map[netip.Addr]netip.Addr   // addresses on our interface, and their sources
+	bound   map[netip.Addr]netip.Addr   // addresses that we bound, and their sources
 	cluster map[netip.Addr]bool         // ClusterIPs, also those that stay for old connections only
 	servers map[ServerKey]VirtualServer // everybody's
 }
@@ -277,7 +277,7 @@ func (r *round) replace(rec *record) error {
 	return r.follow(slices.DeleteFunc(added, func(e element) bool { return r.isBound(e, rec) }))
 }
 
-// isBound reports whether an element stands for an address that is on our interface already,
+// isBound reports whether an element stands for an address that is bound already,
 // with the right source.
 func (r *round) isBound(e element, rec *record) bool {
 	a, err := netip.ParseAddr(e.key)
@@ -285,7 +285,7 @@ func (r *round) isBound(e element, rec *record) bool {
 	return err == nil && ok && source == r.node.source(a)
 }
 
-// unbindStale unbinds what is on our interface and nobody wants.
+// unbindStale unbinds what nobody wants.
 func (r *round) unbindStale(rec *record) error {
 	for a := range rec.bound {
 		if r.elements[element{box: box(boxBound, ip.Family(a)), key: a.String()}] > 0 {
@@ -297,10 +297,10 @@ func (r *round) unbindStale(rec *record) error {
 		r.last.Written++
 		r.last.Commits++
 	}
-	return nil
+	return r.links.removeOld()
 }
 
-// Cleanup removes the virtual servers, the table and the interface that any Backend with the same
+// Cleanup removes the virtual servers, the table and the routes that any Backend with the same
 // options ever made, and nothing else. Connections through them are cut. A kernel without IPVS has no
 // virtual servers.
 func (b *Backend) Cleanup(ctx context.Context) error {
@@ -334,7 +334,16 @@ func (b *Backend) cleanup(ctx context.Context) error {
 	if err := b.nft.Run(ctx, tx); err != nil {
 		return fmt.Errorf("nftables: %w", err)
 	}
-	return b.links.remove()
+	bound, err := b.links.bound()
+	if err != nil {
+		return err
+	}
+	for a := range bound {
+		if err := b.links.unbind(a); err != nil {
+			return err
+		}
+	}
+	return b.links.removeOld()
 }
 
 func (b *Backend) removeServers(ctx context.Context) error {

@@ -38,7 +38,7 @@ type element struct {
 type want struct {
 	site
 	nodePort bool // gives way to an exact address
-	bound    bool // the address is on our interface for it
+	bound    bool // we bind the address for it
 	cluster  bool // the address is a ClusterIP: nobody else's, whatever becomes of the Service
 	leaves   bool // nobody wants it any more, but it has connections
 

@@ -32,7 +32,7 @@ func (p *prepared) Sync(ctx context.Context, d *plan.Delta) error {
 
 func (*prepared) Dump(ctx context.Context) string {
 	var all strings.Builder
-	for _, args := range [][]string{{"nft", "list", "ruleset"}, {"ipvsadm", "-Ln"}, {"ip", "address", "show", "vipkit-ipvs"}} {
+	for _, args := range [][]string{{"nft", "list", "ruleset"}, {"ipvsadm", "-Ln"}, {"ip", "route", "show", "table", "local", "proto", "86"}} {
 		out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
 		all.Write(out)
 		if err != nil {

@@ -25,15 +25,15 @@
 //	                           real servers are those that clients outside reach
 //	virtual server by mark     a second pool, where pods and the node reach other endpoints than outside
 //	                           (external traffic policy Local)
-//	dummy interface            ClusterIPs, external and load-balancer IPs, so that the node takes their packets;
-//	                           not those that the machine has anyway. Its local routes have the node's address
-//	                           as source
+//	local route                each ClusterIP, external and load-balancer IP, so that the node takes its packets: it is
+//	                           "bound". Not those that the machine has anyway. The node's address is the
+//	                           source; protocol 86 and a metric that follows from the name tell ours from others
 //	nftables table             one of family inet, for all that IPVS cannot do
 //
 // The table has one set or map of each kind for each family, and no object for a single Service:
 //
 //	frontends      all sites (address . protocol . port); also the record of which virtual servers are ours
-//	bound          addresses on the interface: their unused ports refuse, or every port of the host were open there
+//	bound          addresses with a local route: their unused ports refuse, or every port of the host were open there
 //	cluster-ips    the same for ClusterIPs, bound or not
 //	health-checks  healthCheckNodePorts, which are open on bound addresses but ClusterIPs
 //	gone-ips       ClusterIPs that stay for old connections only: other packets drop
@@ -50,13 +50,13 @@
 //	output       -150      the same for the node's own packets
 //	output       -110      refuses, drops and source ranges for the node's own packets; IPVS takes them at -98
 //	input           0      the same for others; IPVS takes them at 99
-//	forward         0      the same for addresses that are not on the interface
+//	forward         0      the same for addresses that are not bound
 //	postrouting   100      masquerades; also what goes back to its sender, over the chains hairpin-4 and hairpin-6
 //
-// An external or load-balancer IP that another interface of the machine has is not bound: whoever listens there is reached.
+// An external or load-balancer IP that an interface of the machine has is not bound: whoever listens there is reached.
 //
 // A Sync makes virtual servers by mark first, then what refuses new packets, addresses, and virtual servers by address, and
-// last removes what nobody wants. What is in the table before a virtual server is made, and until it is gone, is ours, as are addresses on the interface and marks
+// last removes what nobody wants. What is in the table before a virtual server is made, and until it is gone, is ours, as are our routes and marks
 // with our upper eight bits. Other virtual servers stay, unless a Service claims the very same address and port.
 //
 // An endpoint that is gone drains as a real server does. A port that is gone while its address stays refuses new connections
@@ -90,7 +90,7 @@
 //
 // # Requirements
 //
-// Linux (tried: 6.1) with the modules ip_vs, ip_vs_NAME for each scheduler, and dummy; nft 1.0.1; CAP_NET_ADMIN. [Open] runs
+// Linux (tried: 6.1) with the modules ip_vs and ip_vs_NAME for each scheduler; nft 1.0.1; CAP_NET_ADMIN. [Open] runs
 // modprobe; where it fails although the kernel has IPVS, github.com/moby/ipvs tells so on standard
 // error, through logrus. On other systems than Linux, Open and New return an
 // error that is [errors.ErrUnsupported]; Memory, Render and a Reconciler on a Memory work everywhere.

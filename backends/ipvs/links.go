@@ -6,24 +6,22 @@ import (
 	"slices"
 )
 
-// links are the network interfaces of the node.
+// links are the addresses of the node.
 type links interface {
-	// bound returns the addresses of our interface, and for each the source with which the node
-	// dials it. There are none if the interface does not exist.
+	// bound returns the addresses that we bound, and for each the source with which the node dials it.
 	bound() (map[netip.Addr]netip.Addr, error)
 
-	// others returns the addresses of all other interfaces.
+	// others returns the addresses of all interfaces.
 	others() ([]netip.Addr, error)
 
-	// bind adds an address to our interface, which it makes if need be. The node's own packets to it
-	// get the source src, if that is valid.
+	// bind makes the machine take packets to an address. Its own packets to it get the source src, if that is valid.
 	bind(a, src netip.Addr) error
 
-	// unbind removes an address from our interface; one that is not there is no error.
+	// unbind is the reverse; an address that is not bound is no error.
 	unbind(a netip.Addr) error
 
-	// remove removes our interface.
-	remove() error
+	// removeOld removes the interface on which an earlier version had the addresses, if there is one.
+	removeOld() error
 }
 
 // memoryLinks remember what the kernel would.
@@ -48,7 +46,4 @@ func (m *memoryLinks) unbind(a netip.Addr) error {
 	return nil
 }
 
-func (m *memoryLinks) remove() error {
-	m.ours = nil
-	return nil
-}
+func (m *memoryLinks) removeOld() error { return nil }

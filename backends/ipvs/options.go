@@ -24,8 +24,8 @@ const (
 
 // Options configure a [Backend]. The zero value is ready to use.
 type Options struct {
-	// Name is what the nftables table (family inet) and the dummy interface are called. The Backend owns both. At
-	// most 15 letters, digits, "-" and "_", a letter first. The default is "vipkit-ipvs".
+	// Name is what the nftables table (family inet) is called; the metric of local routes follows from it. The Backend owns
+	// both. At most 15 letters, digits, "-" and "_", a letter first. The default is "vipkit-ipvs".
 	Name string
 
 	// Balance is how connections are spread, unless PerPort says otherwise.
@@ -58,7 +58,7 @@ type Options struct {
 	Elsewhere func(netip.Addr) bool
 
 	// StrictARP lets [Backend.Prepare] keep the node from answering ARP for
-	// addresses of the dummy interface.
+	// bound addresses.
 	StrictARP bool
 
 	// Kernel is the IPVS to use. Nil means that of the network namespace in which the first Sync,

@@ -16,7 +16,7 @@ import (
 )
 
 // Render returns as text what a Backend that starts with an empty kernel makes for p: the
-// addresses, the virtual servers as ipvsadm --restore reads them, and the nftables table as
+// local routes, the virtual servers as ipvsadm --restore reads them, and the nftables table as
 // nft -f does. It needs no kernel. Other addresses of the machine than the plan's are not known here.
 func Render(p *plan.Plan, opts Options) (string, error) {
 	opts, err := opts.withDefaults()
@@ -33,7 +33,7 @@ func Render(p *plan.Plan, opts Options) (string, error) {
 	}
 	var out strings.Builder
 	for _, a := range slices.SortedFunc(maps.Keys(l.ours), netip.Addr.Compare) {
-		fmt.Fprintf(&out, "address %s dev %s", a, b.opts.Name)
+		fmt.Fprintf(&out, "local %s dev lo", a)
 		if src := l.ours[a]; src.IsValid() {
 			fmt.Fprintf(&out, " src %s", src)
 		}

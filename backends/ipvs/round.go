@@ -179,7 +179,7 @@ func (r *round) countLeavers() {
 	r.leavers = nil
 }
 
-// isWanted reports whether the address of a site will be on our interface.
+// isWanted reports whether the address of a site will be bound.
 func (r *round) isWanted(s site) bool {
 	e := s.boundElement()
 	return r.elements[e]+r.delta[e] > 0

@@ -16,10 +16,10 @@ import (
 // Names of sets and maps, to which the family and for some the origin is added.
 const (
 	boxFrontends       = "frontends"        // all sites that are served: also the record of what is ours
-	boxBound           = "bound"            // addresses on our interface
+	boxBound           = "bound"            // addresses with a local route
 	boxClusterIPs      = "cluster-ips"      // their unused ports reject
 	boxGoneIPs         = "gone-ips"         // ClusterIPs that stay for old connections only
-	boxHealthChecks    = "health-checks"    // ports of the node that answer on addresses of our interface too
+	boxHealthChecks    = "health-checks"    // ports of the node that answer on bound addresses too
 	boxServiceCIDRs    = "service-cidrs"    // their unused addresses drop
 	boxPods            = "pods"             // where this node's pods send from
 	boxRestricted      = "restricted"       // sites with source ranges

@@ -211,7 +211,7 @@ func TestRules(t *testing.T) {
 	for backend, wants := range map[string][]string{
 		"nftables": {"ip vipkit", "10.96.0.10", "10.244.2.5"},
 		"iptables": {"# iptables-restore --noflush", "*nat", ":VIPKIT-SERVICES - [0:0]", "-d 10.96.0.10/32", "--to-destination 10.244.2.5:"},
-		"ipvs":     {"address 10.96.0.10 dev vipkit-ipvs", "-A -t 10.96.0.10:80 -s rr", "-r 10.244.2.5:", "add table inet vipkit-ipvs"},
+		"ipvs":     {"local 10.96.0.10 dev lo", "-A -t 10.96.0.10:80 -s rr", "-r 10.244.2.5:", "add table inet vipkit-ipvs"},
 	} {
 		got := explain(t, objects, "-rules", backend).Rules
 		for _, want := range wants {

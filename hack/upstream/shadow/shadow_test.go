@@ -23,7 +23,7 @@ func TestGeneratorRepeatsItself(t *testing.T) {
 }
 
 func TestRenderedServers(t *testing.T) {
-	text := "address 10.0.0.1 dev x\n-A -t 10.0.0.1:80 -s rr -p 60\n-a -t 10.0.0.1:80 -r 10.1.0.1:8080 -m -w 1\n" +
+	text := "local 10.0.0.1 dev lo\n-A -t 10.0.0.1:80 -s rr -p 60\n-a -t 10.0.0.1:80 -r 10.1.0.1:8080 -m -w 1\n" +
 		"-a -t 10.0.0.1:80 -r 10.1.0.2:8080 -m -w 0\n-A -f 7 -s rr\n-A -u [fd00::1]:53 -s rr\n"
 	want := []VirtualServer{{Protocol: "TCP", Address: "10.0.0.1:80", Scheduler: "rr", Persistence: 60, Real: []string{"10.1.0.1:8080"}}}
 	if got := rendered(text, corev1.IPv4Protocol); fmt.Sprint(got) != fmt.Sprint(want) {
