@@ -22,6 +22,7 @@ import (
 	"github.com/vipkit/vipkit/backends/fake"
 	"github.com/vipkit/vipkit/backends/iptables"
 	"github.com/vipkit/vipkit/backends/ipvs"
+	"github.com/vipkit/vipkit/backends/ipvs/ipvstest"
 	"github.com/vipkit/vipkit/backends/nftables"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/healthcheck"
@@ -115,7 +116,7 @@ func handMadeMethods(t *testing.T) []any {
 		conntrack.New(conntrack.Options{Table: emptyTable{}}), conntrack.NewJudge(nil, "", nil),
 		conntrack.Settings{},
 		conntrack.Netlink{},
-		&ipvs.Memory{}, ipvs.NewReconciler(&ipvs.Memory{}, 0),
+		&ipvstest.Memory{}, ipvs.NewReconciler((&ipvstest.Memory{}).Kernel(), 0), ipvs.NewReconciler(nil, 0),
 		ipvs.ServerKey{},
 		ipvs.RealServer{},
 	}

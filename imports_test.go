@@ -41,12 +41,14 @@ var allowed = map[string][]string{
 	"backends/fake":        backendImports,
 	"backends/nftables":    backendImports,
 	"backends/iptables":    backendImports,
-	"backends/ipvs":        backendImports,
+	"backends/ipvs":        append([]string{"backends/ipvs/internal/"}, backendImports...),
 	"backends/conntrack":   backendImports,
 	"backends/internal/":   {"backends", "backends/internal/", "endpoints", "proxy/plan", "proxy/service"},
 	"backends/backendtest": append([]string{"topology", "backends/backendtest/netlab", "internal/sections"}, backendImports...),
 
 	"backends/backendtest/netlab": {},
+	"backends/ipvs/internal/":     {},
+	"backends/ipvs/ipvstest":      {"backends", "backends/ipvs", "backends/ipvs/internal/", "internal/ip"},
 
 	"allocator/": {"allocator", "allocator/"},
 	"examples/":  {""},

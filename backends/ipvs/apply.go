@@ -15,20 +15,18 @@ func (r *Reconciler) ensure(ctx context.Context, have, want *VirtualServer) erro
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("ipvs: ensure %s: %w", want.ServerKey, err)
 	}
-	if err := r.settings(have, want); err != nil {
+	found, err := r.settings(have, want)
+	if err != nil {
 		return err
-	}
-	if have == nil {
-		have = &VirtualServer{}
 	}
 	// New real servers first: there is always one that takes connections.
 	for _, w := range want.Real {
-		if err := r.put(want.ServerKey, have.Real, w); err != nil {
+		if err := r.put(want.ServerKey, found, w); err != nil {
 			return err
 		}
 	}
 	var going []RealServer
-	for _, h := range have.Real {
+	for _, h := range found {
 		if _, ok := find(want.Real, h.Addr); !ok {
 			going = append(going, h)
 		}
@@ -36,19 +34,26 @@ func (r *Reconciler) ensure(ctx context.Context, have, want *VirtualServer) erro
 	return r.retire(ctx, want, going)
 }
 
-// settings makes all of a virtual server but its real servers.
-func (r *Reconciler) settings(have, want *VirtualServer) error {
+// settings makes all of a virtual server but its real servers, and returns those that it has. What somebody else made or
+// removed meanwhile is found.
+func (r *Reconciler) settings(have, want *VirtualServer) (found []RealServer, err error) {
 	if have == nil {
 		err := r.kernel.AddServer(*want)
 		if !errors.Is(err, fs.ErrExist) {
-			return err
+			return nil, err
 		}
-		return r.kernel.SetServer(*want)
+		if err := r.kernel.SetServer(*want); err != nil {
+			return nil, err
+		}
+		return r.realServers(want.ServerKey)
 	}
 	if have.sameSettings(want) {
-		return nil
+		return have.Real, nil
 	}
-	return r.kernel.SetServer(*want)
+	if err := r.kernel.SetServer(*want); !errors.Is(err, fs.ErrNotExist) {
+		return have.Real, err
+	}
+	return nil, r.kernel.AddServer(*want)
 }
 
 // put makes one real server as wanted.

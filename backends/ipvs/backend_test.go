@@ -1,4 +1,4 @@
-package ipvs
+package ipvs_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vipkit/vipkit/backends/ipvs"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
 )
@@ -197,24 +198,24 @@ func TestSync(t *testing.T) {
 }
 
 func TestSyncOptions(t *testing.T) {
-	w := newWorld(t, Options{
-		Timeouts: Timeouts{UDP: time.Minute},
-		PerPort: func(p *plan.Port) Balance {
+	w := newWorld(t, ipvs.Options{
+		Timeouts: ipvs.Timeouts{UDP: time.Minute},
+		PerPort: func(p *plan.Port) ipvs.Balance {
 			if p.Name == "special" {
-				return Balance{Scheduler: "wlc"}
+				return ipvs.Balance{Scheduler: "wlc"}
 			}
-			return Balance{Scheduler: "mh", HashPort: true}
+			return ipvs.Balance{Scheduler: "mh", HashPort: true}
 		},
 	})
 	w.sync(with(
 		app{name: "web", vip: "10.96.0.10", eps: here, change: func(s *service.Service) { s.AffinityTimeout = 10800 * time.Second }},
 		app{name: "special", vip: "10.96.0.11", eps: here},
 	))
-	v, err := w.kernel.Server(site{addrPort("10.96.0.10:80"), corev1.ProtocolTCP}.key())
+	v, err := w.ipvs.Server(tcp("10.96.0.10:80"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	timeouts, err := w.kernel.Timeouts()
+	timeouts, err := w.ipvs.Timeouts()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,11 +234,11 @@ func TestSyncOptions(t *testing.T) {
 }
 
 func TestUnknownScheduler(t *testing.T) {
-	w := newWorld(t, Options{PerPort: func(p *plan.Port) Balance {
+	w := newWorld(t, ipvs.Options{PerPort: func(p *plan.Port) ipvs.Balance {
 		if p.Name == "bad" {
-			return Balance{Scheduler: "nosuch"}
+			return ipvs.Balance{Scheduler: "nosuch"}
 		}
-		return Balance{}
+		return ipvs.Balance{}
 	}})
 	err := w.try(with(app{name: "bad", vip: "10.96.0.10", eps: here}, app{name: "good", vip: "10.96.0.11", eps: here}))
 	var partial *plan.PartialError
@@ -246,7 +247,7 @@ func TestUnknownScheduler(t *testing.T) {
 	}
 	w.wantServers(map[string]string{"TCP 10.96.0.11:80": "rr 10.180.0.1:8080"})
 
-	w = newWorld(t, Options{Balance: Balance{Scheduler: "nosuch"}})
+	w = newWorld(t, ipvs.Options{Balance: ipvs.Balance{Scheduler: "nosuch"}})
 	if err := w.backend.Probe(t.Context()); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "ip_vs_nosuch") {
 		t.Errorf("G04 Probe() = %v, want the missing module", err)
 	}
@@ -254,8 +255,8 @@ func TestUnknownScheduler(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	t.Run("G13 G19 endpoints drain, a Service goes", func(t *testing.T) {
-		w := newWorld(t, Options{})
-		k := site{addrPort("10.96.0.10:80"), corev1.ProtocolTCP}.key()
+		w := newWorld(t, ipvs.Options{})
+		k := tcp("10.96.0.10:80")
 		w.sync(with(app{name: "web", vip: "10.96.0.10", eps: both}))
 		if err := w.kernel.Connect(k, addrPort("10.180.1.1:8080"), 3, 0); err != nil {
 			t.Fatal(err)
@@ -290,9 +291,9 @@ func TestChanges(t *testing.T) {
 }
 
 func TestPortLeaves(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newWorld(t, ipvs.Options{})
 	w.sync(with(app{name: "web", vip: "10.96.0.10", eps: here, change: nodePort}))
-	k := site{addrPort("192.0.2.2:30080"), corev1.ProtocolTCP}.key()
+	k := tcp("192.0.2.2:30080")
 	if err := w.kernel.Connect(k, addrPort("10.180.0.1:8080"), 1, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -313,10 +314,10 @@ func TestPortLeaves(t *testing.T) {
 // A ClusterIP stays for the sake of its connections, silent to others; an external IP may
 // belong to another machine by now.
 func TestAddressLeaves(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newWorld(t, ipvs.Options{})
 	w.sync(with(app{name: "web", vip: "10.96.0.10", eps: here, change: external("198.51.100.9")}))
-	k := site{addrPort("10.96.0.10:80"), corev1.ProtocolTCP}.key()
-	for _, key := range []ServerKey{k, site{addrPort("198.51.100.9:80"), corev1.ProtocolTCP}.key()} {
+	k := tcp("10.96.0.10:80")
+	for _, key := range []ipvs.ServerKey{k, tcp("198.51.100.9:80")} {
 		if err := w.kernel.Connect(key, addrPort("10.180.0.1:8080"), 1, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -339,10 +340,10 @@ func TestAddressLeaves(t *testing.T) {
 
 func TestForeign(t *testing.T) {
 	t.Run("G17 G18 #59 virtual servers of others stay", func(t *testing.T) {
-		w := newWorld(t, Options{})
-		foreign := VirtualServer{ServerKey: ServerKey{Addr: addrPort("172.16.0.1:80"), Protocol: corev1.ProtocolTCP, Family: corev1.IPv4Protocol}, Scheduler: "wlc"}
-		marked := VirtualServer{ServerKey: ServerKey{Mark: 7, Family: corev1.IPv4Protocol}, Scheduler: "rr"}
-		if err := errors.Join(w.kernel.AddServer(foreign), w.kernel.AddServer(marked)); err != nil {
+		w := newWorld(t, ipvs.Options{})
+		foreign := ipvs.VirtualServer{ServerKey: ipvs.ServerKey{Addr: addrPort("172.16.0.1:80"), Protocol: corev1.ProtocolTCP, Family: corev1.IPv4Protocol}, Scheduler: "wlc"}
+		marked := ipvs.VirtualServer{ServerKey: ipvs.ServerKey{Mark: 7, Family: corev1.IPv4Protocol}, Scheduler: "rr"}
+		if err := errors.Join(w.ipvs.AddServer(foreign), w.ipvs.AddServer(marked)); err != nil {
 			t.Fatal(err)
 		}
 		web := app{name: "web", vip: "10.96.0.10", eps: both, change: local(func(s *service.Service) {
@@ -370,28 +371,32 @@ func TestForeign(t *testing.T) {
 }
 
 func TestRestartKeepsMarks(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newWorld(t, ipvs.Options{})
 	w.sync(with(app{name: "web", vip: "10.96.0.10", eps: both, change: local(external("198.51.100.9"))}))
 	before := w.box("pool-pod-4")
 	w.restart()
-	w.backend.opts.PerPort = nil
-	w.links.changes = 0
+	w.addrs.Fail = func(op string) error {
+		if op == "bind" {
+			t.Error("an address is bound that is")
+		}
+		return nil
+	}
 	stats := w.sync(plan.Input{})
 	if after := w.box("pool-pod-4"); !slices.Equal(before, after) {
 		t.Errorf("marks after a restart %v, want %v", after, before)
 	}
-	if !stats.Full || w.links.changes != 0 {
-		t.Errorf("stats %+v, %d addresses changed, want full, and none", stats, w.links.changes)
+	if !stats.Full {
+		t.Errorf("stats %+v, want full", stats)
 	}
 }
 
 // An address that the node is said to have and the machine has not can be no source.
 func TestSourceOfBoundAddresses(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newWorld(t, ipvs.Options{})
 	w.config.Node.Addresses = []netip.Addr{addr("203.0.113.1"), addr("192.0.2.2"), addr("2001:db8::2")}
 	w.other(addr("192.0.2.2"))
 	w.sync(with(app{name: "web", vip: "10.96.0.10 fd00:96::10", eps: both}))
-	bound, err := w.links.bound()
+	bound, err := ipvs.Bound(w.links)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,20 +408,20 @@ func TestSourceOfBoundAddresses(t *testing.T) {
 
 // A noticing kernel tells of real servers before they come.
 type noticing struct {
-	*Memory
-	added func(ServerKey)
+	ipvs.KernelMethods
+	added func(ipvs.ServerKey)
 }
 
-func (n *noticing) AddReal(k ServerKey, s RealServer) error {
+func (n *noticing) AddReal(k ipvs.ServerKey, s ipvs.RealServer) error {
 	n.added(k)
-	return n.Memory.AddReal(k, s)
+	return n.KernelMethods.AddReal(k, s)
 }
 
 // Without real servers a virtual server refuses: nothing may lead to one by mark until it has them.
 func TestMarkLeadsToRealServers(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newWorld(t, ipvs.Options{})
 	marked := 0
-	w.ipvs = &noticing{Memory: w.kernel, added: func(k ServerKey) {
+	w.ipvs = &noticing{KernelMethods: w.ipvs, added: func(k ipvs.ServerKey) {
 		if k.Mark == 0 {
 			return
 		}

@@ -1,4 +1,4 @@
-package ipvs
+package ipvs_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/knftables"
 
 	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/ipvs"
+	"github.com/vipkit/vipkit/backends/ipvs/ipvstest"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
@@ -42,33 +44,31 @@ func firstOf(i, k int) *endpoints.Set {
 }
 
 // A nullTable takes every transaction: the fake would look through all elements for each.
-type nullTable struct{ *knftables.Fake }
+type nullTable struct{ *ipvs.FakeTable }
 
 func (nullTable) Run(context.Context, *knftables.Transaction) error { return nil }
 
 // benchParts are what a Backend works with.
-func benchParts() map[string]func(b *testing.B) (Kernel, links, knftables.Interface) {
-	return map[string]func(b *testing.B) (Kernel, links, knftables.Interface){
-		"memory": func(*testing.B) (Kernel, links, knftables.Interface) {
-			return &Memory{}, &memoryLinks{}, nullTable{knftables.NewFake(knftables.InetFamily, defaultName)}
+func benchParts() map[string]func(b *testing.B) (ipvs.KernelMethods, ipvs.Links, ipvs.Table) {
+	return map[string]func(b *testing.B) (ipvs.KernelMethods, ipvs.Links, ipvs.Table){
+		"memory": func(*testing.B) (ipvs.KernelMethods, ipvs.Links, ipvs.Table) {
+			return ipvs.Behind((&ipvstest.Memory{}).Kernel()), &ipvs.MemoryLinks{}, nullTable{ipvs.NewFakeTable()}
 		},
-		"kernel": func(b *testing.B) (Kernel, links, knftables.Interface) { b.Helper(); return newKernelParts(b) },
+		"kernel": func(b *testing.B) (ipvs.KernelMethods, ipvs.Links, ipvs.Table) { b.Helper(); return newKernelParts(b) },
 	}
 }
 
 // eachBench runs a benchmark with several numbers of Services.
-func eachBench(b *testing.B, run func(b *testing.B, services int, backend *Backend)) {
+func eachBench(b *testing.B, run func(b *testing.B, services int, backend *ipvs.Backend)) {
 	b.Helper()
 	for in, parts := range benchParts() {
 		for _, n := range []int{1000, 5000} {
 			b.Run(fmt.Sprintf("%s, %d Services", in, n), func(b *testing.B) {
 				k, l, nft := parts(b)
-				opts, err := Options{Kernel: k}.withDefaults()
+				backend, err := ipvs.NewOn(ipvs.Options{}, k, l, nft)
 				if err != nil {
 					b.Fatal(err)
 				}
-				backend := newBackend(opts, l)
-				backend.nft = nft
 				b.ReportAllocs()
 				run(b, n, backend)
 			})
@@ -76,7 +76,7 @@ func eachBench(b *testing.B, run func(b *testing.B, services int, backend *Backe
 	}
 }
 
-// report adds what the last Sync wrote.
+// report tells what the last Sync wrote.
 func report(b *testing.B, s backends.Stats) {
 	b.Helper()
 	b.ReportMetric(float64(s.Written), "written")
@@ -84,7 +84,7 @@ func report(b *testing.B, s backends.Stats) {
 }
 
 func BenchmarkFirstSync(b *testing.B) {
-	eachBench(b, func(b *testing.B, n int, backend *Backend) {
+	eachBench(b, func(b *testing.B, n int, backend *ipvs.Backend) {
 		b.Helper()
 		p, _ := plan.New(plan.Config{}).Update(many(n))
 		var last backends.Stats
@@ -104,7 +104,7 @@ func BenchmarkFirstSync(b *testing.B) {
 }
 
 func BenchmarkOneEndpoint(b *testing.B) {
-	eachBench(b, func(b *testing.B, n int, backend *Backend) {
+	eachBench(b, func(b *testing.B, n int, backend *ipvs.Backend) {
 		b.Helper()
 		var cursor plan.Cursor
 		p, diff := plan.New(plan.Config{}).Update(many(n))

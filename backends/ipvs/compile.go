@@ -2,6 +2,7 @@ package ipvs
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -9,230 +10,286 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vipkit/vipkit/backends/engine"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// A site is an address, port and protocol that is served.
-type site struct {
-	addr  netip.AddrPort
-	proto corev1.Protocol
+type (
+	object = engine.Object[id, value]
+	edit   = engine.Edit[id, value]
+)
+
+// An id names an object: a virtual server with all that the table says of its site, a bound address, an element of the
+// table by its set, the rules.
+type id struct {
+	kind, name string
 }
 
-func (s site) key() ServerKey {
-	return ServerKey{Addr: s.addr, Protocol: s.proto, Family: ip.Family(s.addr.Addr())}
+func (i id) String() string { return strings.TrimSpace(i.kind + " " + i.name) }
+
+// Kinds of objects that are not the name of a set.
+const (
+	kindServer   = "virtual server"
+	kindAddress  = "bound address"
+	kindRules    = "rules of the table"
+	kindTimeouts = "timeouts"
+)
+
+// Ranks of sites.
+const (
+	rankNodePort = iota
+	rankAddress  // an exact address comes first
+)
+
+func serverID(k ServerKey) id { return id{kindServer, k.String()} }
+
+// A value is what an object is; an object has some of it.
+type value struct {
+	elements []element // of the table, sorted
+
+	server  *VirtualServer
+	bound   bool // we bind the address of the server
+	cluster bool // it is a ClusterIP: nobody else's, whatever becomes of the Service
+
+	addr   netip.Addr // that is to be bound
+	routed bool       // and is: without, only the table has it
+	source netip.Addr // with which the node dials it, if valid
+	moved  bool       // an interface has the address too: it was found so
+
+	rules    []rule
+	chains   map[string]int // instead of rules, what was found: how many each chain has
+	timeouts Timeouts
 }
 
-func (s site) element() string {
-	return fmt.Sprintf("%s . %s . %d", s.addr.Addr(), strings.ToLower(string(s.proto)), s.addr.Port())
+// Equal is part of [engine.Dialect].
+func (*dialect) Equal(a, b value) bool {
+	return slices.Equal(a.elements, b.elements) && sameServer(a.server, b.server) &&
+		a.routed == b.routed && a.source == b.source && a.moved == b.moved && sameRules(a, b) && a.timeouts == b.timeouts
 }
 
-// An element is one in a set or map of the table; value is empty in a set.
-type element struct {
-	box, key, value string
-}
-
-// A want is all about one site of one port: its virtual server, and what the table says
-// of it.
-type want struct {
-	site
-	nodePort bool // gives way to an exact address
-	bound    bool // we bind the address for it
-	cluster  bool // the address is a ClusterIP: nobody else's, whatever becomes of the Service
-	leaves   bool // nobody wants it any more, but it has connections
-
-	server   VirtualServer
-	elements []element
-}
-
-// A program is what one Service port needs.
-type program struct {
-	key  plan.Key
-	held bool // of a version before the one that could not be written
-
-	wants    []want
-	marked   []VirtualServer // by mark
-	elements []element       // that belong to no site
-}
-
-// A node is what the programs depend on besides their port. It changes with a full
-// Sync only.
-type node struct {
-	opts  Options
-	own   map[netip.Addr]bool // addresses that are on this machine without us, or should be
-	here  map[netip.Addr]bool // of these, those that are; nil if that is not known
-	local []netip.Addr        // those that are, to choose NodePort addresses from
-	plan  *plan.Plan
-	mark  func(k plan.Key, pool plan.Pool) uint32
-}
-
-// compile returns the program of a port.
-func (n *node) compile(p *plan.Port) (*program, error) {
-	if p == nil {
-		return &program{}, nil
+func sameServer(a, b *VirtualServer) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	out := &program{key: p.Key}
-	pools := make(map[plan.Pool]bool)
-	for i := range p.Frontends {
-		f := &p.Frontends[i]
-		for _, addr := range n.addresses(p, f) {
-			w, err := n.want(p, f, addr, pools)
-			if err != nil {
+	return a.sameSettings(b) && slices.EqualFunc(a.Real, b.Real, func(a, b RealServer) bool {
+		return a.Addr == b.Addr && a.Weight == b.Weight && a.Forward == b.Forward
+	})
+}
+
+func sameRules(a, b value) bool {
+	switch {
+	case a.chains != nil:
+		return sameRules(b, a)
+	case b.chains == nil:
+		return slices.Equal(a.rules, b.rules)
+	}
+	want := make(map[string]int, len(b.chains))
+	for name := range b.chains {
+		want[name] = 0
+	}
+	for _, r := range a.rules {
+		want[r.chain]++
+	}
+	return maps.Equal(want, b.chains)
+}
+
+// single is an object that is one element of a set.
+func single(c cell) object {
+	return object{ID: id{c.box, c.key}, Value: value{elements: []element{{cell: c}}}}
+}
+
+// A compiler makes the objects of a port.
+type compiler struct {
+	*dialect
+	plan    *plan.Plan
+	port    *plan.Port
+	balance Balance
+	real    [3][]RealServer // by pool
+	marked  [3]uint32       // by pool; 0 if no site has it
+	masq    [3]bool         // whether what has the mark is masqueraded
+	out     []object
+}
+
+// Compile is part of [engine.Dialect]. The first time it meets a scheduler it asks the kernel for it.
+func (d *dialect) Compile(p *plan.Plan, port *plan.Port, _ []object) ([]object, error) {
+	if port == nil {
+		return d.base(p), nil
+	}
+	c := &compiler{dialect: d, plan: p, port: port, balance: d.opts.balance(port)}
+	if err := d.try(c.balance.Scheduler); err != nil {
+		return nil, err
+	}
+	for i := range port.Frontends {
+		f := &port.Frontends[i]
+		for _, a := range c.addresses(f) {
+			if err := c.site(f, a); err != nil {
 				return nil, err
 			}
-			out.wants = append(out.wants, w)
-		}
-		if f.Kind == plan.ClusterIP {
-			out.elements = append(out.elements, element{box: box(boxClusterIPs, p.Family), key: f.Addr.String()})
 		}
 	}
-	for _, pool := range []plan.Pool{plan.ClusterPool, plan.LocalPool} {
-		if pools[pool] {
-			key := ServerKey{Mark: n.mark(p.Key, pool), Family: p.Family}
-			out.marked = append(out.marked, n.server(p, key, pool))
-		}
-	}
-	if p.HealthCheckNodePort != 0 {
-		out.elements = append(out.elements, element{box: box(boxHealthChecks, p.Family), key: strconv.Itoa(int(p.HealthCheckNodePort))})
-	}
-	return out, nil
+	c.servers()
+	return c.out, nil
 }
 
 // addresses returns where a frontend is served.
-func (n *node) addresses(p *plan.Port, f *plan.Frontend) []netip.Addr {
+func (c *compiler) addresses(f *plan.Frontend) []netip.Addr {
 	if f.Kind != plan.NodePort {
-		if n.elsewhere(f.Addr) {
+		if c.isElsewhere(c.plan, f.Addr) {
 			return nil
 		}
 		return []netip.Addr{f.Addr}
 	}
-	a := n.plan.NodePortAddresses(p.Family)
+	a := c.plan.NodePortAddresses(c.port.Family)
 	addrs := slices.Clone(a.Addrs)
-	for _, l := range n.local {
-		if ip.Family(l) == p.Family && a.Serves(l) && !slices.Contains(addrs, l) {
+	for _, l := range c.machine {
+		if ip.Family(l) == c.port.Family && a.Serves(l) && !slices.Contains(addrs, l) {
 			addrs = append(addrs, l)
 		}
 	}
 	return slices.DeleteFunc(addrs, unservable)
 }
 
-// unservable tells the addresses that IPVS cannot serve: on loopback the source could not
+// unservable reports whether IPVS cannot serve an address: on loopback the source could not
 // be answered, and an IPv6 link-local address means nothing without its link.
 func unservable(a netip.Addr) bool { return a.IsLoopback() || a.Is6() && a.IsLinkLocalUnicast() }
 
-// elsewhere reports whether an address is that of another machine.
-func (n *node) elsewhere(a netip.Addr) bool {
-	return !n.own[a] && n.opts.Elsewhere != nil && n.opts.Elsewhere(a)
+// isOwn reports whether an address is on this machine without us, or should be.
+func (d *dialect) isOwn(p *plan.Plan, a netip.Addr) bool {
+	return slices.Contains(p.Config().Node.Addresses, a) || d.hasAddress(a)
 }
 
-// want turns one row of the decision table into a virtual server and elements. The
-// virtual server by address holds what outside reaches; where pods or the node reach another
-// pool, pools gets it.
-func (n *node) want(p *plan.Port, f *plan.Frontend, addr netip.Addr, pools map[plan.Pool]bool) (want, error) {
-	w := want{site: site{netip.AddrPortFrom(addr, f.Port), p.Protocol}, nodePort: f.Kind == plan.NodePort, cluster: f.Kind == plan.ClusterIP}
-	outside := f.Actions[plan.FromOutside].Pool
-	w.server = n.server(p, w.key(), outside)
-	w.add(boxFrontends, "")
-	if w.bound = !w.nodePort && !n.own[addr]; w.bound {
-		w.elements = append(w.elements, w.boundElement())
-	}
-	w.restrict(f)
-	for i, a := range f.Actions {
-		origin := plan.Origin(i)
-		switch {
-		case a.Verdict == plan.Reject:
-			w.add(boxDeny+origin.String(), verdictRefuse)
-		case a.Verdict == plan.Drop:
-			w.add(boxDeny+origin.String(), verdictDrop)
-		case a.Verdict != plan.Forward:
-		case a.Pool != outside && a.Masquerade && origin == plan.FromPod:
-			return w, fmt.Errorf("ipvs: compile %s %s: pods are masqueraded to a pool of their own, which is not possible", p.PortName, f)
-		case a.Pool != outside:
-			mark := n.mark(p.Key, a.Pool)
-			pools[a.Pool] = true
-			w.add(boxPool+origin.String(), hex(mark))
-			if a.Masquerade {
-				w.elements = append(w.elements, element{box: boxMasqueradeMarks, key: hex(mark)})
-			}
-		case a.Masquerade:
-			w.add(boxMasquerade+origin.String(), "")
+func (d *dialect) hasAddress(a netip.Addr) bool {
+	_, found := slices.BinarySearchFunc(d.machine, a, netip.Addr.Compare)
+	return found
+}
+
+// isElsewhere reports whether an address is that of another machine.
+func (d *dialect) isElsewhere(p *plan.Plan, a netip.Addr) bool {
+	return d.opts.Elsewhere != nil && !d.isOwn(p, a) && d.opts.Elsewhere(a)
+}
+
+// source returns the address with which the node dials a bound one: the primary one of those that this
+// machine has. The kernel takes no others; the zero value lets it choose.
+func (d *dialect) source(p *plan.Plan, a netip.Addr) netip.Addr {
+	for _, own := range p.Config().Node.Addresses {
+		if own.Is4() == a.Is4() && (d.machine == nil || d.hasAddress(own)) {
+			return own
 		}
 	}
-	return w, nil
+	return netip.Addr{}
 }
 
-func hex(mark uint32) string { return fmt.Sprintf("0x%08x", mark) }
-
-func (w *want) add(name, value string) {
-	w.elements = append(w.elements, element{box(name, ip.Family(w.addr.Addr())), w.element(), value})
+// site adds a virtual server with its elements for one row of the decision table at one address, and what binds the address. The
+// virtual server has what outside reaches; where pods or the node reach another
+// pool, they get a mark.
+func (c *compiler) site(f *plan.Frontend, addr netip.Addr) error {
+	k := ServerKey{Addr: netip.AddrPortFrom(addr, f.Port), Protocol: c.port.Protocol, Family: ip.Family(addr)}
+	own := c.isOwn(c.plan, addr)
+	v := value{server: c.server(k, f.Actions[plan.FromOutside].Pool), bound: f.Kind != plan.NodePort && !own, cluster: f.Kind == plan.ClusterIP}
+	s := k.site()
+	v.add(s.in(boxFrontends), "")
+	if f.Restricted {
+		v.add(s.in(boxRestricted), "")
+		for _, r := range f.Allow {
+			at := s.in(boxAllowed)
+			at.key += " . " + rangeText(r)
+			v.add(at, "")
+		}
+	}
+	for i := range f.Actions {
+		if err := c.action(&v, s, f, plan.Origin(i)); err != nil {
+			return err
+		}
+	}
+	sortElements(v.elements)
+	o := object{ID: serverID(k), Value: v, Rank: rankAddress, Shared: own}
+	if f.Kind == plan.NodePort {
+		o.Rank, o.Shared = rankNodePort, true
+	}
+	c.out = append(c.out, o)
+	if v.bound {
+		at := value{addr: addr, routed: true, source: c.source(c.plan, addr), elements: []element{{cell: addrCell(boxBound, addr)}}}
+		c.out = append(c.out, object{ID: id{kindAddress, addr.String()}, Value: at, Shared: true})
+	}
+	if v.cluster {
+		c.shared(single(addrCell(boxClusterIPs, addr)))
+	}
+	return nil
 }
 
-// restrict adds the source ranges.
-func (w *want) restrict(f *plan.Frontend) {
-	if !f.Restricted {
-		return
+func (v *value) add(c cell, text string) { v.elements = append(v.elements, element{c, text}) }
+
+// shared adds an object that other ports may want too.
+func (c *compiler) shared(o object) {
+	o.Shared = true
+	c.out = append(c.out, o)
+}
+
+// action adds what the packets of one origin need.
+func (c *compiler) action(v *value, s site, f *plan.Frontend, origin plan.Origin) error {
+	a, outside := f.Actions[origin], f.Actions[plan.FromOutside].Pool
+	switch {
+	case a.Verdict == plan.Reject:
+		v.add(s.in(boxDeny+origin.String()), verdictRefuse)
+	case a.Verdict == plan.Drop:
+		v.add(s.in(boxDeny+origin.String()), verdictDrop)
+	case a.Verdict != plan.Forward:
+	case a.Pool != outside && a.Masquerade && origin == plan.FromPod:
+		return fmt.Errorf("ipvs: compile %s %s: pods are masqueraded to a pool of their own, which is not possible", c.port.PortName, f)
+	case a.Pool != outside:
+		mark, err := c.marks.get(markOwner{c.port.Key, a.Pool}, v.server.ServerKey)
+		if err != nil {
+			return err
+		}
+		c.marked[slot(a.Pool)] = mark
+		c.masq[slot(a.Pool)] = c.masq[slot(a.Pool)] || a.Masquerade
+		v.add(s.in(boxPool+origin.String()), hex(mark))
+	case a.Masquerade:
+		v.add(s.in(boxMasquerade+origin.String()), "")
 	}
-	w.add(boxRestricted, "")
-	for _, r := range f.Allow {
-		w.elements = append(w.elements, element{
-			box: box(boxAllowed, ip.Family(w.addr.Addr())), key: w.element() + " . " + r.String(),
-		})
+	return nil
+}
+
+// slot returns where a pool is in an array.
+func slot(pool plan.Pool) plan.Pool { return min(pool, plan.LocalPool) }
+
+// servers adds the virtual servers by mark, and what belongs to the port and to no site.
+func (c *compiler) servers() {
+	for _, pool := range []plan.Pool{plan.ClusterPool, plan.LocalPool} {
+		mark := c.marked[slot(pool)]
+		if mark == 0 {
+			continue
+		}
+		k := ServerKey{Mark: mark, Family: c.port.Family}
+		c.out = append(c.out, object{ID: serverID(k), Value: value{server: c.server(k, pool)}})
+		if c.masq[slot(pool)] {
+			c.out = append(c.out, single(cell{boxMasqueradeMarks, hex(mark)}))
+		}
+	}
+	if n := c.port.HealthCheckNodePort; n != 0 {
+		c.shared(single(cell{box(boxHealthChecks, c.port.Family), strconv.Itoa(int(n))}))
 	}
 }
 
-// server returns a virtual server for a pool of a port.
-func (n *node) server(p *plan.Port, key ServerKey, pool plan.Pool) VirtualServer {
-	b := n.opts.balance(p)
-	v := VirtualServer{
-		ServerKey: key, Scheduler: b.Scheduler, HashPort: b.HashPort, HashFallback: b.HashFallback,
-		Persistence: wholeSeconds(p.AffinityTimeout), Connectionless: p.Protocol == corev1.ProtocolUDP,
+// server returns a virtual server for a pool of the port.
+func (c *compiler) server(k ServerKey, pool plan.Pool) *VirtualServer {
+	servers := &c.real[slot(pool)]
+	if *servers == nil {
+		list := c.port.Endpoints(pool)
+		*servers = make([]RealServer, 0, len(list))
+		for _, e := range list {
+			*servers = append(*servers, realServer(e))
+		}
+		slices.SortFunc(*servers, compareReal)
 	}
-	for _, e := range p.Endpoints(pool) {
-		v.Real = append(v.Real, realServer(e))
+	return &VirtualServer{
+		ServerKey: k, Scheduler: c.balance.Scheduler, HashPort: c.balance.HashPort, HashFallback: c.balance.HashFallback,
+		Persistence: wholeSeconds(c.port.AffinityTimeout), Connectionless: c.port.Protocol == corev1.ProtocolUDP, Real: *servers,
 	}
-	slices.SortFunc(v.Real, compareReal)
-	return v
 }
 
 func realServer(e *endpoints.Endpoint) RealServer {
 	return RealServer{Addr: e.Addr, Weight: int(e.Weight)}
-}
-
-// leaving returns what the site of w is while the connections of a virtual server that is not
-// wanted any more go on: new ones meet verdict. A ClusterIP stays bound for them.
-func (w want) leaving(verdict string) want {
-	out := want{
-		site: w.site, bound: w.bound, cluster: w.cluster, leaves: true,
-		server: VirtualServer{ServerKey: w.key(), Connectionless: w.proto == corev1.ProtocolUDP},
-	}
-	out.add(boxFrontends, "")
-	for _, o := range origins() {
-		out.add(boxDeny+o.String(), verdict)
-	}
-	if w.cluster && w.bound {
-		gone := out.boundElement()
-		gone.box = box(boxGoneIPs, ip.Family(w.addr.Addr()))
-		out.elements = append(out.elements, out.boundElement(), gone)
-	}
-	return out
-}
-
-func (s site) boundElement() element {
-	a := s.addr.Addr()
-	return element{box: box(boxBound, ip.Family(a)), key: a.String()}
-}
-
-// parseSite is the reverse of site.element.
-func parseSite(key []string) (site, bool) {
-	if len(key) != 3 {
-		return site{}, false
-	}
-	addr, err := netip.ParseAddr(key[0])
-	port, err2 := strconv.ParseUint(key[2], 10, 16)
-	proto := corev1.Protocol(strings.ToUpper(key[1]))
-	if err != nil || err2 != nil || protocolNumber(proto) == 0 {
-		return site{}, false
-	}
-	return site{netip.AddrPortFrom(addr, uint16(port)), proto}, true
 }

@@ -15,10 +15,15 @@ import (
 // A prepared backend sets the kernel's switches of the node before it does anything else,
 // and shows what it made when a scenario fails.
 type prepared struct {
-	*ipvs.Backend
+	*ipvs.FaultyBackend
 
 	done bool
 }
+
+var (
+	_ backendtest.Faulter = (*prepared)(nil)
+	_ backendtest.Imager  = (*prepared)(nil)
+)
 
 func (p *prepared) Sync(ctx context.Context, d *plan.Delta) error {
 	if !p.done {
@@ -27,7 +32,7 @@ func (p *prepared) Sync(ctx context.Context, d *plan.Delta) error {
 		}
 		p.done = true
 	}
-	return p.Backend.Sync(ctx, d)
+	return p.FaultyBackend.Sync(ctx, d)
 }
 
 func (*prepared) Dump(ctx context.Context) string {
@@ -53,7 +58,7 @@ func TestConformance(t *testing.T) {
 	backendtest.Run(t, backendtest.Config{
 		New: func(t *testing.T) backends.Backend {
 			t.Helper()
-			b, err := ipvs.New(ipvs.Options{})
+			b, err := ipvs.NewFaulty(ipvs.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +67,7 @@ func TestConformance(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			return &prepared{Backend: b}
+			return &prepared{FaultyBackend: b}
 		},
 		Limits: []backendtest.Limit{
 			backendtest.NoLoopbackNodePorts, backendtest.BoundAddresses, backendtest.LongAffinity, backendtest.NoUDPDrain,

@@ -4,7 +4,7 @@
 // # Virtual servers without Services
 //
 // A [Reconciler] makes single virtual servers what they should be, and leaves all others alone.
-// It speaks to a [Kernel]: the IPVS of the network namespace, from [Open], or a [Memory] for tests. The program
+// It works on a [Kernel]: the IPVS of the network namespace, from [Open], or one in memory, from package ipvstest. The program
 // examples/apiservers shows how to use it.
 //
 //	Ensure  makes a virtual server with its real servers, changes in place what differs
@@ -56,7 +56,7 @@
 // An external or load-balancer IP that an interface of the machine has is not bound: whoever listens there is reached.
 //
 // A Sync makes virtual servers by mark first, then what refuses new packets, addresses, and virtual servers by address, and
-// last removes what nobody wants. What is in the table before a virtual server is made, and until it is gone, is ours, as are our routes and marks
+// last removes what nobody wants. A port that the kernel refuses stays as it was, and the others are written. What is in the table before a virtual server is made, and until it is gone, is ours, as are our routes and marks
 // with our upper eight bits. Other virtual servers stay, unless a Service claims the very same address and port.
 //
 // An endpoint that is gone drains as a real server does. A port that is gone while its address stays refuses new connections
@@ -93,7 +93,7 @@
 // Linux (tried: 6.1) with the modules ip_vs and ip_vs_NAME for each scheduler; nft 1.0.1; CAP_NET_ADMIN. [Open] runs
 // modprobe; where it fails although the kernel has IPVS, github.com/moby/ipvs tells so on standard
 // error, through logrus. On other systems than Linux, Open and New return an
-// error that is [errors.ErrUnsupported]; Memory, Render and a Reconciler on a Memory work everywhere.
+// error that is [errors.ErrUnsupported]; Render, and a Reconciler in memory, work everywhere.
 //
 // [Backend.Prepare] sets the kernel's switches: net.ipv4.vs.conntrack, without which nothing is masqueraded;
 // expire_nodest_conn, so that flows to endpoints that are gone end; expire_quiescent_template, so that clients with affinity leave an endpoint that drains;
@@ -102,6 +102,10 @@
 // # Cost
 //
 // A Sync that is not full reads the real servers of each virtual server that changes, and sends one request to IPVS for each real server
-// that is new or has another weight, and up to three for one that goes, however many Services there are; nft runs only if a frontend comes, goes, or is refused from now on. A full Sync lists all virtual servers once, reads the
-// real servers of each of ours, and replaces the table in one transaction. A change of the node's configuration is full.
+// that is new or has another weight, and up to three for one that goes, however many Services there are; nft runs only if a frontend comes, goes, or is refused from now on. A full Sync
+// lists the table with one run of nft, all virtual servers and the real servers of each of ours, and replaces the table in one transaction; [Backend.Check] reads the same. After a change
+// of the node's configuration all ports are compiled, and only what differs is written.
+//
+// An address that an interface gets after it was bound, or loses after it was found there, is noticed by the next full Sync; Check notices
+// the former too.
 package ipvs

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/ipvs"
+	"github.com/vipkit/vipkit/backends/ipvs/ipvstest"
 )
 
 const (
@@ -72,8 +73,8 @@ func TestDrainUDP(t *testing.T) {
 }
 
 func TestDrainConnectionless(t *testing.T) {
-	m := &ipvs.Memory{}
-	r := ipvs.NewReconciler(m, 0)
+	m := &ipvstest.Memory{}
+	r := ipvs.NewReconciler(m.Kernel(), 0)
 	v := ipvs.VirtualServer{
 		ServerKey: ipvs.ServerKey{Mark: 7, Family: corev1.IPv4Protocol}, Connectionless: true, Real: reals(first),
 	}
@@ -149,7 +150,7 @@ func TestDrainDeadlineSurvivesRestart(t *testing.T) {
 	}
 }
 
-func until(t *testing.T, kernel ipvs.Kernel, k ipvs.ServerKey) time.Time {
+func until(t *testing.T, kernel *ipvs.Kernel, k ipvs.ServerKey) time.Time {
 	t.Helper()
 	v, err := ipvs.NewReconciler(kernel, 0).Get(k)
 	if err != nil {
@@ -167,15 +168,15 @@ func until(t *testing.T, kernel ipvs.Kernel, k ipvs.ServerKey) time.Time {
 
 func TestDrainDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, k := &ipvs.Memory{}, tcp("10.96.0.50:80")
-		r := ipvs.NewReconciler(m, 10*time.Minute)
+		m, k := &ipvstest.Memory{}, tcp("10.96.0.50:80")
+		r := ipvs.NewReconciler(m.Kernel(), 10*time.Minute)
 		ensure(t, r, k, first, second)
 		connect(t, m, k, netip.MustParseAddrPort(first), 3)
 		ensure(t, r, k, second)
 		time.Sleep(6 * time.Minute)
 		sweep(t, r, 1)
 		// A new process takes over with what is left of the time.
-		r = ipvs.NewReconciler(m, 10*time.Minute)
+		r = ipvs.NewReconciler(m.Kernel(), 10*time.Minute)
 		ensure(t, r, k, second)
 		sweep(t, r, 1)
 		time.Sleep(4*time.Minute + time.Second)
@@ -185,8 +186,8 @@ func TestDrainDeadline(t *testing.T) {
 }
 
 func TestNoDraining(t *testing.T) {
-	m, k := &ipvs.Memory{}, tcp("10.96.0.50:80")
-	r := ipvs.NewReconciler(m, -1)
+	m, k := &ipvstest.Memory{}, tcp("10.96.0.50:80")
+	r := ipvs.NewReconciler(m.Kernel(), -1)
 	ensure(t, r, k, first)
 	connect(t, m, k, netip.MustParseAddrPort(first), 3)
 	ensure(t, r, k)
@@ -200,7 +201,7 @@ func TestDrainServer(t *testing.T) {
 			rig := start(t)
 			r := ipvs.NewReconciler(rig.kernel, 0)
 			ensure(t, r, k, first, second)
-			if err := rig.kernel.DeleteReal(normal(k), netip.MustParseAddrPort(second)); err != nil {
+			if err := ipvs.Behind(rig.kernel).DeleteReal(k, netip.MustParseAddrPort(second)); err != nil {
 				t.Fatal(err)
 			}
 			end := rig.connect(t, k, netip.MustParseAddrPort(first))
@@ -216,11 +217,6 @@ func TestDrainServer(t *testing.T) {
 	}
 }
 
-func normal(k ipvs.ServerKey) ipvs.ServerKey {
-	k.Family = corev1.IPv4Protocol
-	return k
-}
-
 func drainServer(t *testing.T, r *ipvs.Reconciler, k ipvs.ServerKey, want bool) {
 	t.Helper()
 	gone, err := r.Drain(t.Context(), k)
@@ -234,33 +230,33 @@ func drainServer(t *testing.T, r *ipvs.Reconciler, k ipvs.ServerKey, want bool) 
 
 func TestDrainingListEmpties(t *testing.T) {
 	k, one := tcp("10.96.0.50:80"), netip.MustParseAddrPort(first)
-	for name, remove := range map[string]func(t *testing.T, m *ipvs.Memory, r *ipvs.Reconciler){
-		"#56 real server removed by hand": func(t *testing.T, m *ipvs.Memory, _ *ipvs.Reconciler) {
+	for name, remove := range map[string]func(t *testing.T, m *ipvstest.Memory, r *ipvs.Reconciler){
+		"#56 real server removed by hand": func(t *testing.T, m *ipvstest.Memory, _ *ipvs.Reconciler) {
 			t.Helper()
-			if err := m.DeleteReal(normal(k), one); err != nil {
+			if err := ipvs.Behind(m.Kernel()).DeleteReal(k, one); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"#56 virtual server removed by hand": func(t *testing.T, m *ipvs.Memory, _ *ipvs.Reconciler) {
+		"#56 virtual server removed by hand": func(t *testing.T, m *ipvstest.Memory, _ *ipvs.Reconciler) {
 			t.Helper()
-			if err := m.DeleteServer(normal(k)); err != nil {
+			if err := ipvs.Behind(m.Kernel()).DeleteServer(k); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"#56 virtual server removed": func(t *testing.T, _ *ipvs.Memory, r *ipvs.Reconciler) {
+		"#56 virtual server removed": func(t *testing.T, _ *ipvstest.Memory, r *ipvs.Reconciler) {
 			t.Helper()
 			if err := r.Remove(k); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"#56 endpoint again": func(t *testing.T, _ *ipvs.Memory, r *ipvs.Reconciler) {
+		"#56 endpoint again": func(t *testing.T, _ *ipvstest.Memory, r *ipvs.Reconciler) {
 			t.Helper()
 			ensure(t, r, k, first, second)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &ipvs.Memory{}
-			r := ipvs.NewReconciler(m, 0)
+			m := &ipvstest.Memory{}
+			r := ipvs.NewReconciler(m.Kernel(), 0)
 			ensure(t, r, k, first)
 			connect(t, m, k, one, 1)
 			ensure(t, r, k, second)
@@ -281,12 +277,12 @@ func TestEnsureAfterFailure(t *testing.T) {
 	k := tcp("10.96.0.50:80")
 	broken := errors.New("broken")
 	for n := 1; ; n++ {
-		m := &ipvs.Memory{}
-		r := ipvs.NewReconciler(m, 0)
+		m := &ipvstest.Memory{}
+		r := ipvs.NewReconciler(m.Kernel(), 0)
 		ensure(t, r, k, first, "10.200.0.3:8080")
 		connect(t, m, k, netip.MustParseAddrPort(first), 1)
 		count := 0
-		m.Fail(func(string) error {
+		m.Fail(func(string, ipvs.ServerKey) error {
 			if count++; count == n {
 				return broken
 			}
@@ -312,8 +308,8 @@ func TestEnsureAfterFailure(t *testing.T) {
 func TestEnsureStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	m := &ipvs.Memory{}
-	r := ipvs.NewReconciler(m, 0)
+	m := &ipvstest.Memory{}
+	r := ipvs.NewReconciler(m.Kernel(), 0)
 	err := r.Ensure(ctx, ipvs.VirtualServer{ServerKey: tcp("10.96.0.50:80"), Real: reals(first)})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Ensure() = %v, want %v", err, context.Canceled)
@@ -323,8 +319,8 @@ func TestEnsureStopsWithContext(t *testing.T) {
 
 // Writing nothing when all is right, and only the difference otherwise.
 func TestEnsureCost(t *testing.T) {
-	m, k := &ipvs.Memory{}, tcp("10.96.0.50:80")
-	r := ipvs.NewReconciler(m, 0)
+	m, k := &ipvstest.Memory{}, tcp("10.96.0.50:80")
+	r := ipvs.NewReconciler(m.Kernel(), 0)
 	ensure(t, r, k, first)
 	tests := []struct {
 		name string

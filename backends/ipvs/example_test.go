@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/ipvs"
+	"github.com/vipkit/vipkit/backends/ipvs/ipvstest"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -15,8 +16,8 @@ import (
 // are up. One of them is taken out for maintenance.
 func ExampleReconciler() {
 	ctx := context.Background()
-	kernel := &ipvs.Memory{} // ipvs.Open() on a node
-	r := ipvs.NewReconciler(kernel, 0)
+	memory := &ipvstest.Memory{}
+	r := ipvs.NewReconciler(memory.Kernel(), 0) // on a node that of ipvs.Open
 
 	api := ipvs.ServerKey{Addr: netip.MustParseAddrPort("10.103.97.2:6443"), Protocol: corev1.ProtocolTCP}
 	balance := func(masters ...string) {
@@ -40,13 +41,13 @@ func ExampleReconciler() {
 	}
 
 	balance("192.0.2.11:6443", "192.0.2.12:6443", "192.0.2.13:6443")
-	if err := kernel.Connect(api, netip.MustParseAddrPort("192.0.2.12:6443"), 1, 0); err != nil {
+	if err := memory.Connect(api, netip.MustParseAddrPort("192.0.2.12:6443"), 1, 0); err != nil {
 		fmt.Println(err) // a kubelet watches there
 	}
 	balance("192.0.2.11:6443", "192.0.2.13:6443")
 	show()
 
-	if err := kernel.Connect(api, netip.MustParseAddrPort("192.0.2.12:6443"), 0, 0); err != nil {
+	if err := memory.Connect(api, netip.MustParseAddrPort("192.0.2.12:6443"), 0, 0); err != nil {
 		fmt.Println(err)
 	}
 	left, err := r.Sweep(ctx)

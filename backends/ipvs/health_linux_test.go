@@ -1,4 +1,4 @@
-package ipvs
+package ipvs_test
 
 import (
 	"errors"
@@ -41,7 +41,7 @@ func TestListenersOfTheNode(t *testing.T) {
 	dialAll := func(t *testing.T) {
 		t.Helper()
 		for _, tt := range tests {
-			if err := dial(tt.ip, tt.port); (err == nil) != tt.open {
+			if err := dialTCP(tt.ip, tt.port); (err == nil) != tt.open {
 				t.Errorf("%s: %v, want open %t", tt.name, err, tt.open)
 			}
 		}
@@ -51,7 +51,7 @@ func TestListenersOfTheNode(t *testing.T) {
 	w.sync(with())
 	dialAll(t)
 	w.sync(with(app{name: "web", vip: clusterIP, eps: here, change: external(lb)}))
-	if err := dial(lb, health); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := dialTCP(lb, health); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("fault F04 the Service has no health check any more: %v, want it refused", err)
 	}
 }
@@ -67,8 +67,8 @@ func listenAnywhere(t *testing.T) uint16 {
 	return uint16(ln.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // "tcp4"
 }
 
-// dial connects from the namespace of the test's thread.
-func dial(ip string, port uint16) error {
+// dialTCP connects from the namespace of the test's thread.
+func dialTCP(ip string, port uint16) error {
 	c, err := net.DialTimeout("tcp4", net.JoinHostPort(ip, strconv.Itoa(int(port))), 10*time.Second)
 	if err != nil {
 		return err

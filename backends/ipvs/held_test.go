@@ -1,34 +1,33 @@
-package ipvs
+package ipvs_test
 
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vipkit/vipkit/backends/ipvs"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// A broken scheduler makes the port of Service a one that cannot be written.
+// A heldWorld has a port, that of Service a, of which versions that fails brings cannot be written.
 type heldWorld struct {
 	*world
-
-	broken bool
 }
 
 func newHeldWorld(t *testing.T) *heldWorld {
 	t.Helper()
-	h := &heldWorld{}
-	h.world = newWorld(t, Options{PerPort: func(p *plan.Port) Balance {
-		if p.Name == "a" && h.broken {
-			return Balance{Scheduler: "nosuch"}
-		}
-		return Balance{}
-	}})
-	return h
+	return &heldWorld{newWorld(t, ipvs.Options{PerPort: func(p *plan.Port) ipvs.Balance {
+		scheduler, _ := p.Ext.(string)
+		return ipvs.Balance{Scheduler: scheduler}
+	}})}
 }
 
 // fails brings a change of which the port of Service a cannot be written.
 func (h *heldWorld) fails(in plan.Input) {
 	h.t.Helper()
-	h.broken = true
+	if a := in.Services[nameOf("a")]; a != nil {
+		a.Ext = "nosuch"
+	}
 	if err := h.try(in); err == nil {
 		h.t.Fatal("the kernel has no such scheduler, and Sync is nil")
 	}
@@ -36,7 +35,6 @@ func (h *heldWorld) fails(in plan.Input) {
 
 func (h *heldWorld) repaired(in plan.Input) {
 	h.t.Helper()
-	h.broken = false
 	h.sync(in)
 }
 
@@ -65,10 +63,22 @@ func TestHeldPortYieldsItsSites(t *testing.T) {
 		w.wantBound("10.96.0.10", "10.96.0.11", shared)
 		w.wantBox("frontends-4", "10.96.0.10 . tcp . 80", "10.96.0.11 . tcp . 80", shared+" . tcp . 80")
 	})
+	t.Run("fault F05 what stays as it was keeps all of its elements, also in a full Sync", func(t *testing.T) {
+		w := newHeldWorld(t)
+		w.sync(with(app{name: "a", vip: "10.96.0.10", eps: here, change: local(external(shared))}, b))
+		before := w.state()
+		w.fails(with(app{name: "a", vip: "10.96.0.10", eps: both, change: external(shared)}))
+		for range 2 {
+			if diff := cmp.Diff(before, w.state()); diff != "" {
+				t.Errorf("after a port could not be written (-before +after):\n%s", diff)
+			}
+			w.cursor.Reset()
+			w.fails(plan.Input{})
+		}
+	})
 	t.Run("fault F05 in a full Sync of the same process", func(t *testing.T) {
 		w := newHeldWorld(t)
 		w.sync(with(withIt, b))
-		w.broken = true
 		w.cursor.Reset()
 		w.fails(with(withoutIt, bWithIt))
 		w.wantServers(moved)
@@ -109,7 +119,6 @@ func TestHeldPortYieldsItsSites(t *testing.T) {
 		localB := app{name: "b", vip: "10.96.0.11", eps: there, change: local(external(shared))}
 		w.sync(with(localA, b))
 		mark := w.box("pool-pod-4")
-		w.broken = true
 		w.cursor.Reset()
 		w.fails(with(withoutIt, localB))
 		if got := w.box("pool-pod-4"); len(got) != 1 || len(mark) != 1 || got[0] == mark[0] {

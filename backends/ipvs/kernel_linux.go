@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/internal/process"
+	"github.com/vipkit/vipkit/backends/ipvs/internal/seam"
 )
 
 // Flags of a virtual server, IP_VS_SVC_F_… in linux/ip_vs.h. Flag 2 is the kernel's own
@@ -31,7 +32,7 @@ const (
 //
 // It runs modprobe if IPVS is not there yet. The error wraps [errors.ErrUnsupported] if the
 // kernel has no IPVS. CAP_NET_ADMIN is needed.
-func Open() (Kernel, error) {
+func Open() (*Kernel, error) {
 	if err := load(); process.Broke(err) && !process.Missing(err) {
 		return nil, fmt.Errorf("ipvs: open: %w", err) // it may be there
 	} else if err != nil {
@@ -41,7 +42,7 @@ func Open() (Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ipvs: open: %w", err)
 	}
-	return &linux{handle: handle}, nil
+	return seam.New(&linux{handle: handle}), nil
 }
 
 // load loads the kernel module, if need be. The library would too, but remember for the

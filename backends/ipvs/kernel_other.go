@@ -3,4 +3,4 @@
 package ipvs
 
 // Open fails: there is IPVS on Linux only.
-func Open() (Kernel, error) { return nil, errNoIPVS(nil) }
+func Open() (*Kernel, error) { return nil, errNoIPVS(nil) }

@@ -1,4 +1,4 @@
-package ipvs
+package ipvs_test
 
 import (
 	"strings"
@@ -7,19 +7,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vipkit/vipkit/backends/ipvs"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
 )
 
 // What the table in the documentation says of affinity: each frontend has its own.
 func TestAffinityOfEachFrontend(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newWorld(t, ipvs.Options{})
 	w.sync(with(app{name: "web", vip: "10.96.0.10", eps: both, change: func(s *service.Service) {
 		external("198.51.100.9")(s)
 		s.AffinityTimeout = time.Minute
 	}}))
 	for _, at := range []string{"10.96.0.10:80", "198.51.100.9:80"} {
-		v, err := w.kernel.Server(site{addrPort(at), corev1.ProtocolTCP}.key())
+		v, err := w.ipvs.Server(tcp(at))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,14 +32,13 @@ func TestAffinityOfEachFrontend(t *testing.T) {
 
 // A policy that nothing asks for yet, and that marks cannot express, is an error of its port.
 func TestMasqueradedPoolOfPods(t *testing.T) {
-	w := newWorld(t, Options{})
-	n := w.backend.newNode(w.plan, nil)
+	w := newWorld(t, ipvs.Options{})
 	f := plan.Frontend{Kind: plan.ExternalIP, Addr: addr("198.51.100.9"), Port: 80}
 	f.Actions[plan.FromOutside] = plan.Action{Verdict: plan.Forward, Pool: plan.LocalPool}
 	f.Actions[plan.FromPod] = plan.Action{Verdict: plan.Forward, Pool: plan.ClusterPool, Masquerade: true}
 	port := &plan.Port{Frontends: []plan.Frontend{f}}
 	port.Protocol, port.Family = corev1.ProtocolTCP, corev1.IPv4Protocol
-	if _, err := n.compile(port); err == nil || !strings.Contains(err.Error(), "not possible") {
-		t.Errorf("compile() = %v, want that it is not possible", err)
+	if err := w.backend.Compile(w.plan, port); err == nil || !strings.Contains(err.Error(), "not possible") {
+		t.Errorf("Compile() = %v, want that it is not possible", err)
 	}
 }

@@ -1,10 +1,6 @@
 package ipvs
 
-import (
-	"maps"
-	"net/netip"
-	"slices"
-)
+import "net/netip"
 
 // links are the addresses of the node.
 type links interface {
@@ -23,27 +19,3 @@ type links interface {
 	// removeOld removes the interface on which an earlier version had the addresses, if there is one.
 	removeOld() error
 }
-
-// memoryLinks remember what the kernel would.
-type memoryLinks struct {
-	ours map[netip.Addr]netip.Addr
-	rest []netip.Addr
-}
-
-func (m *memoryLinks) bound() (map[netip.Addr]netip.Addr, error) { return maps.Clone(m.ours), nil }
-func (m *memoryLinks) others() ([]netip.Addr, error)             { return slices.Clone(m.rest), nil }
-
-func (m *memoryLinks) bind(a, src netip.Addr) error {
-	if m.ours == nil {
-		m.ours = make(map[netip.Addr]netip.Addr)
-	}
-	m.ours[a] = src
-	return nil
-}
-
-func (m *memoryLinks) unbind(a netip.Addr) error {
-	delete(m.ours, a)
-	return nil
-}
-
-func (m *memoryLinks) removeOld() error { return nil }

@@ -1,4 +1,4 @@
-package ipvs
+package ipvs_test
 
 import (
 	"encoding/binary"
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vipkit/vipkit/backends/backendtest/netlab"
+	"github.com/vipkit/vipkit/backends/ipvs"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -20,21 +21,19 @@ import (
 func bindAsBefore(t *testing.T, a, src netip.Addr) {
 	t.Helper()
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = defaultName
+	attrs.Name = ipvs.DefaultName
 	link := &netlink.Dummy{LinkAttrs: attrs}
 	if err := netlink.LinkAdd(link); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}
-	found, err := netlink.LinkByName(defaultName)
+	found, err := netlink.LinkByName(ipvs.DefaultName)
 	if err == nil {
 		err = netlink.LinkSetUp(found)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := netlink.AddrReplace(found, &netlink.Addr{IPNet: host(a), Flags: unix.IFA_F_NODAD}); err != nil {
-		t.Fatal(err)
-	}
+	bind(t, found, a)
 	r := &netlink.Route{
 		LinkIndex: found.Attrs().Index, Dst: host(a), Src: src.AsSlice(), Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL,
 		Scope: netlink.SCOPE_HOST, Protocol: unix.RTPROT_KERNEL,
@@ -82,19 +81,19 @@ func TestUpgradeFromAddresses(t *testing.T) {
 	bindAsBefore(t, addr("10.96.0.99"), addr("192.0.2.2"))
 	bindAsBefore(t, addr("fd00:96::99"), addr("2001:db8::2"))
 	w.sync(with(app{name: "web", vip: "10.96.0.10 fd00:96::10", eps: both + " [fd00:10:180::1]:8080@n1"}))
-	bound, err := w.links.bound()
+	bound, err := ipvs.Bound(w.links)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for a, src := range kept {
-		if got := routesTo(t, a); len(got) != 1 || got[routeProtocol] != src.String() {
+		if got := routesTo(t, a); len(got) != 1 || got[ipvs.RouteProtocol] != src.String() {
 			t.Errorf("local routes to %s, by protocol: %v, want ours only, with source %s", a, got, src)
 		}
 	}
 	if !maps.Equal(bound, kept) {
 		t.Errorf("bound %v, want %v", bound, kept)
 	}
-	if _, err := netlink.LinkByName(defaultName); err == nil {
+	if _, err := netlink.LinkByName(ipvs.DefaultName); err == nil {
 		t.Error("the interface of the addresses is there still")
 	}
 	for _, gone := range []string{"10.96.0.99", "fd00:96::99"} {
@@ -123,13 +122,13 @@ func TestARPOfBoundAddresses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lab := arpLab(t)
 			err := lab.Namespace(netlab.NodeName).Do(func() error {
-				b, err := New(Options{StrictARP: tt.strict})
+				b, err := ipvs.New(ipvs.Options{StrictARP: tt.strict})
 				if err != nil {
 					return err
 				}
-				defer b.Close() //nolint:errcheck // nothing can be lost
-				if _, err := b.Prepare(); err != nil {
-					require(t, err, "ipvs")
+				defer b.Close()
+				if _, err := b.Prepare(t.Context()); err != nil {
+					requireOf(t, err, "ipvs")
 				}
 				p, _ := plan.New(plan.Config{Node: plan.Node{Name: "n1", Addresses: []netip.Addr{addr(own)}}}).Update(with(app{name: "web", vip: vip, eps: here}))
 				return b.Sync(t.Context(), plan.Full(p))
@@ -153,7 +152,7 @@ func arpLab(t *testing.T) *netlab.Lab {
 		Hosts: []netlab.Host{{Name: "client", Interface: "eth0", Addresses: []netip.Addr{addr("192.0.2.1")}}},
 	})
 	if err != nil {
-		require(t, err, "")
+		requireOf(t, err, "")
 	}
 	t.Cleanup(func() {
 		if err := lab.Close(); err != nil {
@@ -175,7 +174,7 @@ func whoHas(t *testing.T, from netip.Addr, targets ...netip.Addr) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing can be lost
+	defer unix.Close(fd)
 	deadline := unix.Timeval{Sec: 60}
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &deadline); err != nil {
 		t.Fatal(err)

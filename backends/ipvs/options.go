@@ -36,7 +36,7 @@ type Options struct {
 	PerPort func(p *plan.Port) Balance
 
 	// DrainTimeout is how long connections to an endpoint that is gone may go on; 0 means
-	// [DefaultDrainTimeout], and less that there is no draining.
+	// [DefaultDrainTimeout]; a negative value disables draining.
 	DrainTimeout time.Duration
 
 	// Timeouts are set at each full Sync, unless all are zero.
@@ -60,10 +60,6 @@ type Options struct {
 	// StrictARP lets [Backend.Prepare] keep the node from answering ARP for
 	// bound addresses.
 	StrictARP bool
-
-	// Kernel is the IPVS to use. Nil means that of the network namespace in which the first Sync,
-	// Probe or Cleanup is called, from [Open].
-	Kernel Kernel
 
 	// Logger receives one record per Sync at level Debug. If nil, nothing is logged.
 	Logger *slog.Logger

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
-	"slices"
 	"strings"
-
-	"sigs.k8s.io/knftables"
 
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -21,72 +17,13 @@ func (b *Backend) Probe(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.open(ctx)
-	if b.kernel != nil {
-		err = errors.Join(err, b.try(b.opts.Balance.Scheduler))
+	if b.dialect.kernel != nil {
+		err = errors.Join(err, b.dialect.try(b.dialect.opts.Balance.Scheduler))
 	}
 	if err != nil {
 		return fmt.Errorf("ipvs: probe: %w", err)
 	}
 	return nil
-}
-
-// Check names the first virtual server, address or chain that is gone or changed. It
-// lists virtual servers, addresses and, through nft, which loads the whole table, its chains; real servers, rules and elements are compared by a full Sync only.
-func (b *Backend) Check(ctx context.Context) (changed []string, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.base == nil {
-		return nil, nil
-	}
-	found, err := b.missing(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("ipvs: check: %w", err)
-	}
-	if found != "" {
-		return []string{found + " is gone or changed"}, nil
-	}
-	return nil, nil
-}
-
-// missing returns the first thing that is not as it should be, "" if nothing.
-func (b *Backend) missing(ctx context.Context) (string, error) {
-	chains, err := b.nft.List(ctx, "chain")
-	if err != nil && !knftables.IsNotFound(err) {
-		return "", err
-	}
-	for _, c := range []string{chainMarkPre, chainMarkOut, chainInput, chainForward, chainOutput, chainPost} {
-		if !slices.Contains(chains, c) {
-			return "chain " + c, nil
-		}
-	}
-	bound, err := b.links.bound()
-	if err != nil {
-		return "", err
-	}
-	list, err := b.kernel.Servers()
-	if err != nil {
-		return "", err
-	}
-	return b.absent(bound, list), nil
-}
-
-// absent returns the first address or virtual server that is not there as it should be.
-func (b *Backend) absent(bound map[netip.Addr]netip.Addr, list []VirtualServer) string {
-	have := make(map[ServerKey]VirtualServer, len(list))
-	for _, v := range list {
-		have[v.ServerKey] = v
-	}
-	for _, w := range b.sites {
-		if _, ok := bound[w.addr.Addr()]; w.bound && !ok {
-			return "address " + w.addr.Addr().String()
-		}
-	}
-	for k, v := range b.servers {
-		if h, ok := have[k]; !ok || !b.leaving[k] && !h.sameSettings(&v) {
-			return "virtual server " + k.String()
-		}
-	}
-	return ""
 }
 
 // A setting is a value below /proc/sys.
@@ -122,23 +59,22 @@ func (o Options) settings() []setting {
 
 func (s setting) path() string { return "/proc/sys/" + strings.ReplaceAll(s.name, ".", "/") }
 
-// Prepare sets the kernel's switches that the Backend depends on, in the network namespace
-// of the calling thread, and returns those that it changed; see [backends.Preparer]. Opening IPVS loads its module. With
-// [Options].StrictARP it sets arp_ignore and arp_announce too.
+// Prepare loads IPVS and sets the kernel's switches that the Backend depends on, in the network namespace
+// of the calling thread; see [backends.Preparer].
 func (b *Backend) Prepare(context.Context) (changed []string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.openKernel(); err != nil { // the switches of IPVS come with its module
 		return nil, fmt.Errorf("ipvs: prepare: %w", err)
 	}
-	for _, s := range b.opts.settings() {
+	for _, s := range b.dialect.opts.settings() {
 		if s.have == s.want || s.optional() {
 			continue
 		}
 		if err := os.WriteFile(s.path(), []byte(s.want), 0); err != nil {
 			return changed, fmt.Errorf("ipvs: prepare %s: %w", s.name, err)
 		}
-		changed = append(changed, fmt.Sprintf("%s was %q, is now %s: %s", s.name, s.have, s.want, s.why))
+		changed = append(changed, fmt.Sprintf("%s is set to %s, was %q: %s", s.name, s.want, s.have, s.why))
 	}
 	return changed, nil
 }
@@ -146,11 +82,10 @@ func (b *Backend) Prepare(context.Context) (changed []string, err error) {
 // optional reports whether the kernel may lack a switch: one without IPv6 has none for it.
 func (s setting) optional() bool { return s.have == "" && strings.HasPrefix(s.name, "net.ipv6.") }
 
-// Warnings returns one sentence for each switch of the kernel that is not as [Backend.Prepare] sets it, and for
-// what of the plan is not served, or nil. p may be nil. It reads files under /proc and changes nothing.
+// Warnings names switches of the kernel, and what of p is not served; see [backends.Warner]. It reads files under /proc.
 func (b *Backend) Warnings(_ context.Context, p *plan.Plan) []string {
 	var out []string
-	for _, s := range b.opts.settings() {
+	for _, s := range b.dialect.opts.settings() {
 		if s.have != s.want && !s.optional() {
 			out = append(out, fmt.Sprintf("%s is %q, not %s: %s", s.name, s.have, s.want, s.why))
 		}
@@ -158,16 +93,16 @@ func (b *Backend) Warnings(_ context.Context, p *plan.Plan) []string {
 	if p == nil {
 		return out
 	}
-	return append(out, b.notServed(p)...)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append(out, b.dialect.notServed(p)...)
 }
 
-func (b *Backend) notServed(p *plan.Plan) []string {
+func (d *dialect) notServed(p *plan.Plan) []string {
 	var out []string
-	own := p.Config().Node.Addresses
 	for port := range p.All() {
 		for i := range port.Frontends {
-			f := &port.Frontends[i]
-			if f.Kind != plan.NodePort && b.opts.Elsewhere != nil && !slices.Contains(own, f.Addr) && b.opts.Elsewhere(f.Addr) {
+			if f := &port.Frontends[i]; f.Kind != plan.NodePort && d.isElsewhere(p, f.Addr) {
 				out = append(out, fmt.Sprintf("%s of %s is not served: it is the address of another machine", f, port.PortName))
 			}
 		}

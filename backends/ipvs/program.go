@@ -1,8 +1,13 @@
 package ipvs
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,22 +18,36 @@ import (
 	"github.com/vipkit/vipkit/backends/internal/process"
 )
 
-// nftTimeout is how long one run of nft may take: it reads and writes whole tables here.
-const nftTimeout = time.Minute
+const (
+	// nftTimeout is how long one run of nft may take: it reads and writes whole tables here.
+	nftTimeout = time.Minute
 
-// An nftTable is the table of nftables, written by the program. What is written is run by package process: a run that
-// does not end is killed together with its children, and what it says is bounded. Lists are read by knftables, which has
-// only the deadline.
+	// nftOutput is how much of it is read: more than a table of a million elements.
+	nftOutput = 1 << 28
+)
+
+// A table is the table of nftables.
+type table interface {
+	NewTransaction() *knftables.Transaction
+	Run(ctx context.Context, tx *knftables.Transaction) error
+
+	// read reads all of the table.
+	read(ctx context.Context) (contents, error)
+}
+
+// An nftTable is a table that the program writes and reads. A run that
+// does not end is killed together with its children, and what it says is bounded.
 type nftTable struct {
 	knftables.Interface
 
+	name       string
 	program    string                 // a path, or a name to look for in PATH
 	generation func() (uint32, error) // of nftables
 }
 
 // openNFT looks whether there is an nft that can be used.
 func openNFT(ctx context.Context, name string) (nftTable, error) {
-	t := nftTable{program: "nft", generation: nftgen.Read}
+	t := nftTable{name: name, program: "nft", generation: nftgen.Read}
 	_, err := process.Command{Path: t.program, Args: []string{"--version"}, Timeout: nftTimeout}.Run(ctx)
 	if process.Broke(err) && !process.Missing(err) {
 		return t, err // no file descriptors left, for instance: it may be there
@@ -63,16 +82,91 @@ func (t nftTable) Run(ctx context.Context, tx *knftables.Transaction) error {
 	return nil
 }
 
-// List lists the objects of a kind.
-func (t nftTable) List(ctx context.Context, kind string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, nftTimeout)
-	defer cancel()
-	return t.Interface.List(ctx, kind)
+// read reads all of the table.
+func (t nftTable) read(ctx context.Context) (contents, error) {
+	c := process.Command{Path: t.program, Args: []string{"-j", "list", "table", "inet", t.name}, Timeout: nftTimeout, Output: nftOutput}
+	text, err := c.Run(ctx)
+	var failed *process.Error
+	if errors.As(err, &failed) && failed.Refused && bytes.Contains(failed.Said, []byte("No such file or directory")) {
+		return contents{}, nil
+	}
+	if err != nil {
+		return contents{}, err
+	}
+	return parseTable(text)
 }
 
-// ListElements lists what is in a set or map.
-func (t nftTable) ListElements(ctx context.Context, kind, name string) ([]*knftables.Element, error) {
-	ctx, cancel := context.WithTimeout(ctx, nftTimeout)
-	defer cancel()
-	return t.Interface.ListElements(ctx, kind, name)
+// parseTable reads what nft says of a table in JSON (libnftables-json(5)).
+func parseTable(text string) (contents, error) {
+	type box struct {
+		Name string
+		Elem []any
+	}
+	var list struct {
+		Nftables []struct {
+			Set, Map    *box
+			Chain, Rule *struct{ Name, Chain string }
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return contents{}, fmt.Errorf("read what nft lists: %w", err)
+	}
+	out := contents{chains: make(map[string]int)}
+	for _, o := range list.Nftables {
+		switch {
+		case o.Set != nil:
+			for _, e := range o.Set.Elem {
+				out.elements = append(out.elements, element{cell: cell{o.Set.Name, listed(e)}})
+			}
+		case o.Map != nil:
+			for _, e := range o.Map.Elem {
+				if pair, ok := e.([]any); ok && len(pair) == 2 {
+					out.elements = append(out.elements, element{cell{o.Map.Name, listed(pair[0])}, listed(pair[1])})
+				}
+			}
+		case o.Chain != nil:
+			out.chains[o.Chain.Name] += 0
+		case o.Rule != nil:
+			out.chains[o.Rule.Chain]++
+		}
+	}
+	return out, nil
+}
+
+// listed returns a value of an element as it is written. Of numbers only marks are greater than a port.
+func listed(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case float64:
+		if v > math.MaxUint16 {
+			return hex(uint32(v))
+		}
+		return strconv.Itoa(int(v))
+	case map[string]any:
+		for kind, of := range v {
+			return listedAs(kind, of)
+		}
+	}
+	return ""
+}
+
+func listedAs(kind string, v any) string {
+	of, _ := v.(map[string]any)
+	switch kind {
+	case "prefix":
+		return listed(of["addr"]) + "/" + listed(of["len"])
+	case "concat":
+		list, _ := v.([]any)
+		words := make([]string, len(list))
+		for i := range list {
+			words[i] = listed(list[i])
+		}
+		return strings.Join(words, " . ")
+	case "elem":
+		return listed(of["val"])
+	case "goto":
+		return kind + " " + listed(of["target"])
+	}
+	return kind
 }

@@ -21,7 +21,7 @@ import (
 // It is safe for concurrent use. It has no goroutine: call [Reconciler.Sweep] from time to
 // time while something drains.
 type Reconciler struct {
-	kernel Kernel
+	kernel kernel
 	limit  time.Duration
 
 	mu       sync.Mutex
@@ -43,8 +43,12 @@ const DefaultDrainTimeout = 15 * time.Minute
 // NewReconciler returns a Reconciler on a Kernel, which the caller closes.
 //
 // DrainTimeout is how long connections to a real server that is not wanted any more may go
-// on; 0 means [DefaultDrainTimeout], and less that there is no draining.
-func NewReconciler(k Kernel, drainTimeout time.Duration) *Reconciler {
+// on. Zero means [DefaultDrainTimeout]; a negative value disables draining.
+func NewReconciler(k *Kernel, drainTimeout time.Duration) *Reconciler {
+	return newReconciler(behind(k), drainTimeout)
+}
+
+func newReconciler(k kernel, drainTimeout time.Duration) *Reconciler {
 	if drainTimeout == 0 {
 		drainTimeout = DefaultDrainTimeout
 	}

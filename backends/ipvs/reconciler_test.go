@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/ipvs"
+	"github.com/vipkit/vipkit/backends/ipvs/ipvstest"
 )
 
 func TestEnsure(t *testing.T) {
@@ -160,8 +161,8 @@ func TestEnsureRefuses(t *testing.T) {
 		"real server of nothing": {ServerKey: tcp("10.96.0.10:80"), Real: []ipvs.RealServer{{Weight: 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &ipvs.Memory{}
-			if err := ipvs.NewReconciler(m, 0).Ensure(t.Context(), v); err == nil {
+			m := &ipvstest.Memory{}
+			if err := ipvs.NewReconciler(m.Kernel(), 0).Ensure(t.Context(), v); err == nil {
 				t.Error("no error")
 			}
 			if n := m.Requests(); n != 0 {
@@ -172,8 +173,8 @@ func TestEnsureRefuses(t *testing.T) {
 }
 
 func TestEnsureMapped(t *testing.T) {
-	m := &ipvs.Memory{}
-	r := ipvs.NewReconciler(m, 0)
+	m := &ipvstest.Memory{}
+	r := ipvs.NewReconciler(m.Kernel(), 0)
 	ensure(t, r, tcp("[::ffff:10.96.0.10]:80"), "[::ffff:10.200.0.1]:8080")
 	wantWeights(t, r, tcp("10.96.0.10:80"), map[string]int{"10.200.0.1:8080": 1})
 }
@@ -207,21 +208,21 @@ func TestKernelErrors(t *testing.T) {
 			k.Family, none.Family = corev1.IPv4Protocol, corev1.IPv4Protocol
 			v := ipvs.VirtualServer{ServerKey: k, Scheduler: "rr"}
 			s, other := reals("10.200.0.1:8080")[0], reals("10.200.0.2:8080")[0]
-			if err := errors.Join(rig.kernel.AddServer(v), rig.kernel.AddReal(k, s)); err != nil {
+			if err := errors.Join(ipvs.Behind(rig.kernel).AddServer(v), ipvs.Behind(rig.kernel).AddReal(k, s)); err != nil {
 				t.Fatal(err)
 			}
-			_, get := rig.kernel.Server(none)
+			_, get := ipvs.Behind(rig.kernel).Server(none)
 			for name, tt := range map[string]struct{ got, want error }{
-				"add server twice":       {rig.kernel.AddServer(v), fs.ErrExist},
-				"add real twice":         {rig.kernel.AddReal(k, s), fs.ErrExist},
+				"add server twice":       {ipvs.Behind(rig.kernel).AddServer(v), fs.ErrExist},
+				"add real twice":         {ipvs.Behind(rig.kernel).AddReal(k, s), fs.ErrExist},
 				"get server":             {get, fs.ErrNotExist},
-				"set server":             {rig.kernel.SetServer(ipvs.VirtualServer{ServerKey: none, Scheduler: "rr"}), fs.ErrNotExist},
-				"delete server":          {rig.kernel.DeleteServer(none), fs.ErrNotExist},
-				"add real to nothing":    {rig.kernel.AddReal(none, s), fs.ErrNotExist},
-				"set real of nothing":    {rig.kernel.SetReal(none, s), fs.ErrNotExist},
-				"set real":               {rig.kernel.SetReal(k, other), fs.ErrNotExist},
-				"delete real of nothing": {rig.kernel.DeleteReal(none, s.Addr), fs.ErrNotExist},
-				"delete real":            {rig.kernel.DeleteReal(k, other.Addr), fs.ErrNotExist},
+				"set server":             {ipvs.Behind(rig.kernel).SetServer(ipvs.VirtualServer{ServerKey: none, Scheduler: "rr"}), fs.ErrNotExist},
+				"delete server":          {ipvs.Behind(rig.kernel).DeleteServer(none), fs.ErrNotExist},
+				"add real to nothing":    {ipvs.Behind(rig.kernel).AddReal(none, s), fs.ErrNotExist},
+				"set real of nothing":    {ipvs.Behind(rig.kernel).SetReal(none, s), fs.ErrNotExist},
+				"set real":               {ipvs.Behind(rig.kernel).SetReal(k, other), fs.ErrNotExist},
+				"delete real of nothing": {ipvs.Behind(rig.kernel).DeleteReal(none, s.Addr), fs.ErrNotExist},
+				"delete real":            {ipvs.Behind(rig.kernel).DeleteReal(k, other.Addr), fs.ErrNotExist},
 			} {
 				if !errors.Is(tt.got, tt.want) {
 					t.Errorf("%s: got %v, want %v", name, tt.got, tt.want)
@@ -235,14 +236,14 @@ func TestTimeouts(t *testing.T) {
 	for name, start := range rigs() {
 		t.Run(name, func(t *testing.T) {
 			rig := start(t)
-			before, err := rig.kernel.Timeouts()
+			before, err := ipvs.Behind(rig.kernel).Timeouts()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err = rig.kernel.SetTimeouts(ipvs.Timeouts{UDP: 90 * time.Second}); err != nil {
+			if err = ipvs.Behind(rig.kernel).SetTimeouts(ipvs.Timeouts{UDP: 90 * time.Second}); err != nil {
 				t.Fatal(err)
 			}
-			got, err := rig.kernel.Timeouts()
+			got, err := ipvs.Behind(rig.kernel).Timeouts()
 			if err != nil {
 				t.Fatal(err)
 			}

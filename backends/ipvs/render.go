@@ -1,10 +1,11 @@
 package ipvs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/knftables"
 
+	"github.com/vipkit/vipkit/backends/engine"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
@@ -23,28 +25,52 @@ func Render(p *plan.Plan, opts Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	l := &memoryLinks{}
-	opts.Kernel = &Memory{}
-	b := newBackend(opts, l)
-	fake := knftables.NewFake(knftables.InetFamily, b.opts.Name)
-	b.nft = fake
-	if err := b.Sync(context.Background(), plan.Full(p)); err != nil {
+	r := &rendered{newDialect(opts, nil), make(map[id]value)}
+	if err := engine.New(r, engine.Options{Name: "ipvs"}).Sync(context.Background(), plan.Full(p)); err != nil {
 		return "", err
 	}
 	var out strings.Builder
-	for _, a := range slices.SortedFunc(maps.Keys(l.ours), netip.Addr.Compare) {
-		fmt.Fprintf(&out, "local %s dev lo", a)
-		if src := l.ours[a]; src.IsValid() {
-			fmt.Fprintf(&out, " src %s", src)
+	tx := knftables.NewFake(knftables.InetFamily, opts.Name).NewTransaction()
+	declare(tx, r.objects[id{kind: kindRules}].rules, true)
+	for _, at := range slices.SortedFunc(maps.Keys(r.objects), compareID) {
+		v := r.objects[at]
+		switch at.kind {
+		case kindAddress:
+			fmt.Fprintf(&out, "local %s dev lo", v.addr)
+			if v.source.IsValid() {
+				fmt.Fprintf(&out, " src %s", v.source)
+			}
+			out.WriteByte('\n')
+		case kindServer:
+			v.server.dump(&out)
 		}
-		out.WriteByte('\n')
+		for _, e := range v.elements {
+			tx.Add(e.object())
+		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(b.servers), ServerKey.Compare) {
-		v := b.servers[k]
-		v.dump(&out)
-	}
-	out.WriteString(fake.Dump())
+	out.WriteString(tx.String())
 	return out.String(), nil
+}
+
+func compareID(a, b id) int {
+	return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.name, b.name))
+}
+
+// rendered is a kernel that is empty and remembers what is written.
+type rendered struct {
+	*dialect
+	objects map[id]value
+}
+
+func (*rendered) List(context.Context) (iter.Seq2[id, value], error) {
+	return maps.All(map[id]value{}), nil
+}
+
+func (r *rendered) Write(_ context.Context, edits []edit) error {
+	for _, e := range edits {
+		r.objects[e.ID] = *e.New
+	}
+	return nil
 }
 
 // dump writes what ipvsadm --save would.

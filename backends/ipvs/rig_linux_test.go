@@ -52,17 +52,20 @@ func kernelRig(t *testing.T) *rig {
 	}}
 }
 
-func bind(t *testing.T, link netlink.Link, a netip.Addr) {
-	t.Helper()
-	ip := &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
-	err := netlink.AddrReplace(link, &netlink.Addr{IPNet: ip, Flags: unix.IFA_F_NODAD})
+func bind(tb testing.TB, link netlink.Link, a netip.Addr) {
+	tb.Helper()
+	err := netlink.AddrReplace(link, &netlink.Addr{IPNet: host(a), Flags: unix.IFA_F_NODAD})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
+func host(a netip.Addr) *net.IPNet {
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
+}
+
 // dial connects to a virtual server of which one real server has a weight.
-func dial(t *testing.T, k ipvs.Kernel, key ipvs.ServerKey, server netip.AddrPort) (end func()) {
+func dial(t *testing.T, k *ipvs.Kernel, key ipvs.ServerKey, server netip.AddrPort) (end func()) {
 	t.Helper()
 	network := strings.ToLower(string(key.Protocol))
 	stop := listen(t, network, server)
@@ -74,7 +77,7 @@ func dial(t *testing.T, k ipvs.Kernel, key ipvs.ServerKey, server netip.AddrPort
 		t.Fatal(err)
 	}
 	count := func() int {
-		found, err := k.RealServers(key)
+		found, err := ipvs.Behind(k).RealServers(key)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}

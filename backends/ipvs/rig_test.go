@@ -13,11 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/ipvs"
+	"github.com/vipkit/vipkit/backends/ipvs/ipvstest"
+	"github.com/vipkit/vipkit/internal/ip"
 )
 
 // A rig is an IPVS to test: the one in memory, or the kernel's in a namespace of the test.
 type rig struct {
-	kernel ipvs.Kernel
+	kernel *ipvs.Kernel
 
 	// connect makes a connection to a virtual server whose only real server with a weight is
 	// server, and returns how to end it: after that the connection is not counted any more.
@@ -31,15 +33,15 @@ func rigs() map[string]func(t *testing.T) *rig {
 
 func memoryRig(t *testing.T) *rig {
 	t.Helper()
-	m := &ipvs.Memory{}
-	return &rig{kernel: m, connect: func(t *testing.T, k ipvs.ServerKey, server netip.AddrPort) func() {
+	m := &ipvstest.Memory{}
+	return &rig{kernel: m.Kernel(), connect: func(t *testing.T, k ipvs.ServerKey, server netip.AddrPort) func() {
 		t.Helper()
 		connect(t, m, k, server, 1)
 		return func() { connect(t, m, k, server, 0) }
 	}}
 }
 
-func connect(t *testing.T, m *ipvs.Memory, k ipvs.ServerKey, server netip.AddrPort, n int) {
+func connect(t *testing.T, m *ipvstest.Memory, k ipvs.ServerKey, server netip.AddrPort, n int) {
 	t.Helper()
 	if err := m.Connect(k, server, n, 0); err != nil {
 		t.Fatal(err)
@@ -48,20 +50,27 @@ func connect(t *testing.T, m *ipvs.Memory, k ipvs.ServerKey, server netip.AddrPo
 
 // require skips the test if the system lacks something, unless the environment insists on
 // IPVS.
-func require(t *testing.T, err error) {
-	t.Helper()
-	if errors.Is(err, errors.ErrUnsupported) && !strings.Contains(os.Getenv("VIPKIT_REQUIRE_KERNEL"), "ipvs") {
-		t.Skip(err)
+func require(tb testing.TB, err error) {
+	tb.Helper()
+	requireOf(tb, err, "ipvs")
+}
+
+// requireOf does so if the environment insists on what; any kernel test if that is empty.
+func requireOf(tb testing.TB, err error, what string) {
+	tb.Helper()
+	insist := os.Getenv("VIPKIT_REQUIRE_KERNEL")
+	if errors.Is(err, errors.ErrUnsupported) && (insist == "" || !strings.Contains(insist, what)) {
+		tb.Skip(err)
 	}
-	t.Fatal(err)
+	tb.Fatal(err)
 }
 
-func tcp(addr string) ipvs.ServerKey {
-	return ipvs.ServerKey{Addr: netip.MustParseAddrPort(addr), Protocol: corev1.ProtocolTCP}
-}
+func tcp(text string) ipvs.ServerKey { return keyOf(text, corev1.ProtocolTCP) }
+func udp(text string) ipvs.ServerKey { return keyOf(text, corev1.ProtocolUDP) }
 
-func udp(addr string) ipvs.ServerKey {
-	return ipvs.ServerKey{Addr: netip.MustParseAddrPort(addr), Protocol: corev1.ProtocolUDP}
+func keyOf(text string, p corev1.Protocol) ipvs.ServerKey {
+	at := addrPort(text)
+	return ipvs.ServerKey{Addr: at, Protocol: p, Family: ip.Family(at.Addr())}
 }
 
 // reals returns real servers of weight 1.

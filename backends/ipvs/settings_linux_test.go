@@ -12,8 +12,8 @@ import (
 )
 
 func TestPrepare(t *testing.T) {
-	rig := kernelRig(t)
-	b, err := ipvs.New(ipvs.Options{Kernel: rig.kernel, StrictARP: true})
+	kernelRig(t)
+	b, err := ipvs.New(ipvs.Options{StrictARP: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestPrepare(t *testing.T) {
 		}
 	}
 	if changed, err := b.Prepare(t.Context()); len(changed) > 0 || err != nil {
-		t.Errorf("second Prepare changed %q, %v", changed, err)
+		t.Errorf("second Prepare changed %v, %v", changed, err)
 	}
 	if w := b.Warnings(t.Context(), nil); len(w) > 0 {
 		t.Errorf("warnings after Prepare: %v", w)
@@ -51,7 +51,7 @@ func TestPrepare(t *testing.T) {
 func TestPersistenceLeavesDraining(t *testing.T) {
 	t.Run("#55 persistence and weight 0", func(t *testing.T) {
 		rig := kernelRig(t)
-		b, err := ipvs.New(ipvs.Options{Kernel: rig.kernel})
+		b, err := ipvs.New(ipvs.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,10 @@
-package ipvs
+package ipvs_test
 
 import (
 	"errors"
 	"maps"
 	"net/netip"
-	"os"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -14,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/knftables"
 
+	"github.com/vipkit/vipkit/backends/ipvs"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
 )
@@ -24,28 +23,27 @@ func newNamespace(tb testing.TB) {
 	runtime.LockOSThread()
 	err := unix.Unshare(unix.CLONE_NEWNET)
 	if errors.Is(err, unix.EPERM) {
-		require(tb, errors.Join(err, errors.ErrUnsupported), "")
+		requireOf(tb, errors.Join(err, errors.ErrUnsupported), "")
 	}
 	if err != nil {
 		tb.Fatal(err)
 	}
 }
 
-// require skips the test if the system lacks something, unless the environment insists on what.
-func require(tb testing.TB, err error, what string) {
-	tb.Helper()
-	insist := os.Getenv("VIPKIT_REQUIRE_KERNEL")
-	if errors.Is(err, errors.ErrUnsupported) && (insist == "" || !strings.Contains(insist, what)) {
-		tb.Skip(err)
-	}
-	tb.Fatal(err)
-}
-
 func newTable(tb testing.TB) knftables.Interface {
 	tb.Helper()
-	nft, err := knftables.New(knftables.InetFamily, defaultName)
+	nft, err := knftables.New(knftables.InetFamily, ipvs.DefaultName)
 	if err != nil {
-		require(tb, errors.Join(err, errors.ErrUnsupported), "")
+		requireOf(tb, errors.Join(err, errors.ErrUnsupported), "")
+	}
+	return nft
+}
+
+func openTable(tb testing.TB) ipvs.Table {
+	tb.Helper()
+	nft, err := ipvs.OpenTable(tb.Context())
+	if err != nil {
+		requireOf(tb, err, "")
 	}
 	return nft
 }
@@ -54,8 +52,8 @@ func newTable(tb testing.TB) knftables.Interface {
 func newTableWorld(t *testing.T) *world {
 	t.Helper()
 	newNamespace(t)
-	w := newWorld(t, Options{})
-	w.nft = newTable(t)
+	w := newWorld(t, ipvs.Options{})
+	w.nft, w.table = newTable(t), openTable(t)
 	w.restart()
 	return w
 }
@@ -63,20 +61,21 @@ func newTableWorld(t *testing.T) *world {
 // newKernelWorld has all of the kernel.
 func newKernelWorld(t *testing.T) *world {
 	t.Helper()
-	k, l, nft := newKernelParts(t)
-	w := &world{t: t, ipvs: k, links: &countedLinks{links: l}, nft: nft}
+	w := &world{t: t}
+	w.ipvs, w.links, w.table = newKernelParts(t)
+	w.nft = newTable(t)
 	w.other = func(a netip.Addr) { t.Helper(); addToLoopback(t, a) }
 	w.start()
 	return w
 }
 
 // newKernelParts gives what a Backend works with, in a namespace with the node's own addresses.
-func newKernelParts(tb testing.TB) (Kernel, links, knftables.Interface) {
+func newKernelParts(tb testing.TB) (ipvs.KernelMethods, ipvs.Links, ipvs.Table) {
 	tb.Helper()
 	newNamespace(tb)
-	k, err := Open()
+	k, err := ipvs.Open()
 	if err != nil {
-		require(tb, err, "ipvs")
+		requireOf(tb, err, "ipvs")
 	}
 	tb.Cleanup(func() {
 		if closeErr := k.Close(); closeErr != nil {
@@ -86,7 +85,7 @@ func newKernelParts(tb testing.TB) (Kernel, links, knftables.Interface) {
 	for _, a := range []string{"192.0.2.2", "2001:db8::2"} {
 		addToLoopback(tb, addr(a)) // or they could be no sources
 	}
-	return k, newLinks(defaultName), newTable(tb)
+	return ipvs.Behind(k), ipvs.NewLinks(), openTable(tb)
 }
 
 func addToLoopback(tb testing.TB, a netip.Addr) {
@@ -95,12 +94,10 @@ func addToLoopback(tb testing.TB, a netip.Addr) {
 	if err == nil {
 		err = netlink.LinkSetUp(lo)
 	}
-	if err == nil {
-		err = netlink.AddrReplace(lo, &netlink.Addr{IPNet: host(a), Flags: unix.IFA_F_NODAD})
-	}
 	if err != nil {
 		tb.Fatal(err)
 	}
+	bind(tb, lo, a)
 }
 
 // What the kernel takes must be true of the whole table: each kind of object at once, and again.
@@ -124,10 +121,25 @@ func TestTableLoads(t *testing.T) {
 		}}
 		w.sync(with(web, sctp))
 		w.wantBox("allowed-6", "2001:db8:9::60 . tcp . 80 . 2001:db8:5::/64")
+		w.wantUnchanged()
+		narrower := web
+		narrower.change = func(s *service.Service) {
+			web.change(s)
+			s.IPv4.SourceRanges = []netip.Prefix{prefix("198.51.100.0/25"), prefix("203.0.113.1/32"), prefix("0.0.0.0/1")}
+		}
+		w.sync(with(narrower)) // ranges that overlap those of before
+		w.config.Node.PodCIDRs = []netip.Prefix{prefix("10.180.0.0/16"), prefix("fd00:10:180::/48")}
+		w.config.PodInterfaces = []string{"veth*"}
+		w.sync(plan.Input{})
+		w.wantUnchanged()
+		w.sync(with(web))
+		w.wantUnchanged()
 		w.sync(with(app{name: "web", vip: web.vip}))
 		w.restart()
 		w.sync(plan.Input{})
+		w.wantUnchanged()
 		w.sync(withoutWeb())
+		w.wantUnchanged()
 		w.wantBox("frontends-4", "10.96.0.11 . sctp . 80", "192.0.2.2 . sctp . 30090")
 	})
 }
@@ -140,8 +152,8 @@ func TestTableHoldsMany(t *testing.T) {
 		const n = 70_000
 		tx := w.nft.NewTransaction()
 		for i := range n {
-			s := site{netip.AddrPortFrom(netip.AddrFrom4([4]byte{11, byte(i >> 16), byte(i >> 8), byte(i)}), 80), corev1.ProtocolTCP}
-			tx.Add(element{box: "frontends-4", key: s.element()}.object())
+			a := netip.AddrFrom4([4]byte{11, byte(i >> 16), byte(i >> 8), byte(i)})
+			tx.Add(&knftables.Element{Set: "frontends-4", Key: []string{a.String(), "tcp", "80"}})
 		}
 		if err := w.nft.Run(t.Context(), tx); err != nil {
 			t.Fatal(err)
@@ -156,8 +168,8 @@ func TestTableHoldsMany(t *testing.T) {
 func TestForeignInKernel(t *testing.T) {
 	t.Run("G17 G18 G19 G25 #59 restart and Cleanup", func(t *testing.T) {
 		w := newKernelWorld(t)
-		foreign := VirtualServer{ServerKey: ServerKey{Addr: addrPort("192.0.2.200:80"), Protocol: corev1.ProtocolTCP, Family: corev1.IPv4Protocol}, Scheduler: "wlc"}
-		marked := VirtualServer{ServerKey: ServerKey{Mark: 7, Family: corev1.IPv4Protocol}, Scheduler: "rr"}
+		foreign := ipvs.VirtualServer{ServerKey: ipvs.ServerKey{Addr: addrPort("192.0.2.200:80"), Protocol: corev1.ProtocolTCP, Family: corev1.IPv4Protocol}, Scheduler: "wlc"}
+		marked := ipvs.VirtualServer{ServerKey: ipvs.ServerKey{Mark: 7, Family: corev1.IPv4Protocol}, Scheduler: "rr"}
 		if err := errors.Join(w.ipvs.AddServer(foreign), w.ipvs.AddServer(marked)); err != nil {
 			t.Fatal(err)
 		}
@@ -170,15 +182,15 @@ func TestForeignInKernel(t *testing.T) {
 		maps.Copy(ours, theirs)
 		w.wantServers(ours)
 		w.wantBound("10.96.0.10", "fd00:96::10")
-		if err := w.ipvs.SetReal(site{addrPort("10.96.0.10:80"), corev1.ProtocolTCP}.key(), RealServer{Addr: addrPort("10.180.0.1:8080")}); err != nil {
+		if err := w.ipvs.SetReal(tcp("10.96.0.10:80"), ipvs.RealServer{Addr: addrPort("10.180.0.1:8080")}); err != nil {
 			t.Fatal(err) // G25: left at weight 0
 		}
+		plainLinks := w.links
+		w.links = ipvs.WatchedLinks{Links: w.links, OnBind: func(a netip.Addr) { t.Errorf("%s is bound after a restart, and was", a) }}
 		w.restart()
-		w.links.changes = 0
-		if stats := w.sync(plan.Input{}); w.links.changes != 0 {
-			t.Errorf("%+v, %d addresses changed after a restart, want every one found right", stats, w.links.changes)
-		}
+		w.sync(plan.Input{})
 		w.wantServers(ours)
+		w.links = plainLinks
 		w.restart()
 		w.sync(withoutWeb())
 		w.wantServers(theirs)

@@ -1,11 +1,11 @@
 //go:build !linux
 
-package ipvs
+package ipvs_test
 
 import (
 	"testing"
 
-	"sigs.k8s.io/knftables"
+	"github.com/vipkit/vipkit/backends/ipvs"
 )
 
 func newKernelWorld(t *testing.T) *world {
@@ -14,7 +14,7 @@ func newKernelWorld(t *testing.T) *world {
 	return nil
 }
 
-func newKernelParts(t testing.TB) (Kernel, links, knftables.Interface) {
+func newKernelParts(t testing.TB) (ipvs.KernelMethods, ipvs.Links, ipvs.Table) {
 	t.Helper()
 	t.Skip("no Linux")
 	return nil, nil, nil

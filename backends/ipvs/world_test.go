@@ -1,4 +1,4 @@
-package ipvs
+package ipvs_test
 
 import (
 	"fmt"
@@ -14,61 +14,50 @@ import (
 	"sigs.k8s.io/knftables"
 
 	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/ipvs"
+	"github.com/vipkit/vipkit/backends/ipvs/ipvstest"
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
 )
 
-func addr(s string) netip.Addr         { return netip.MustParseAddr(s) }
-func prefix(s string) netip.Prefix     { return netip.MustParsePrefix(s) }
+func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+
 func addrPort(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 
 // A world is a node n1, whose Services a test changes step by step: in memory, or with the
 // kernel.
 type world struct {
 	t     *testing.T
-	ipvs  Kernel
-	links *countedLinks
-	nft   knftables.Interface
-	opts  Options
+	ipvs  ipvs.KernelMethods
+	links ipvs.Links
+	table ipvs.Table
+	nft   knftables.Interface // to look into the table
+	opts  ipvs.Options
 
-	// kernel and fake are what is in memory, nil with the kernel.
-	kernel *Memory
-	fake   *knftables.Fake
+	// kernel, addrs and fake are what is in memory, nil with the kernel.
+	kernel *ipvstest.Memory
+	addrs  *ipvs.MemoryLinks
+	fake   *ipvs.FakeTable
 
 	// other puts an address on another interface.
 	other func(a netip.Addr)
 
-	backend *Backend
+	backend *ipvs.Backend
 	config  plan.Config
 	plan    *plan.Plan
 	cursor  plan.Cursor
 }
 
-func newWorld(t *testing.T, opts Options) *world {
+func newWorld(t *testing.T, opts ipvs.Options) *world {
 	t.Helper()
-	m, l, fake := &Memory{}, &memoryLinks{}, knftables.NewFake(knftables.InetFamily, defaultName)
-	w := &world{t: t, ipvs: m, kernel: m, links: &countedLinks{links: l}, nft: fake, fake: fake, opts: opts}
-	w.other = func(a netip.Addr) { l.rest = append(l.rest, a) }
+	m, l, fake := &ipvstest.Memory{}, &ipvs.MemoryLinks{}, ipvs.NewFakeTable()
+	w := &world{t: t, ipvs: ipvs.Behind(m.Kernel()), kernel: m, links: l, addrs: l, table: fake, nft: fake, fake: fake, opts: opts}
+	w.other = func(a netip.Addr) { l.Rest = append(l.Rest, a) }
 	w.start()
 	return w
-}
-
-// countedLinks count the addresses that were bound or unbound.
-type countedLinks struct {
-	links
-	changes int
-}
-
-func (c *countedLinks) bind(a, src netip.Addr) error {
-	c.changes++
-	return c.links.bind(a, src)
-}
-
-func (c *countedLinks) unbind(a netip.Addr) error {
-	c.changes++
-	return c.links.unbind(a)
 }
 
 // start makes the node, which has no Services yet.
@@ -86,7 +75,7 @@ func (w *world) start() {
 // worlds returns what the table of Services is tried on.
 func worlds() map[string]func(t *testing.T) *world {
 	return map[string]func(t *testing.T) *world{
-		"memory": func(t *testing.T) *world { t.Helper(); return newWorld(t, Options{}) },
+		"memory": func(t *testing.T) *world { t.Helper(); return newWorld(t, ipvs.Options{}) },
 		"kernel": newKernelWorld,
 	}
 }
@@ -94,13 +83,10 @@ func worlds() map[string]func(t *testing.T) *world {
 // restart puts a Backend that knows nothing in the place of the last one.
 func (w *world) restart() {
 	w.t.Helper()
-	w.opts.Kernel = w.ipvs
-	opts, err := w.opts.withDefaults()
+	b, err := ipvs.NewOn(w.opts, w.ipvs, w.links, w.table)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	b := newBackend(opts, w.links)
-	b.nft = w.nft
 	w.backend = b
 	w.cursor.Reset()
 }
@@ -113,15 +99,14 @@ func (w *world) try(in plan.Input) error {
 	w.cursor.Note(diff)
 	d := w.cursor.Delta(next)
 	if d == nil {
-		w.backend.last = backends.Stats{}
-		return nil
+		w.t.Fatal("nothing to do")
 	}
 	err := w.backend.Sync(w.t.Context(), d)
 	w.cursor.Done(d, err)
 	return err
 }
 
-// sync brings a change to the Backend, which must succeed, and returns what it did.
+// sync brings a change to the ipvs.Backend, which must succeed, and returns what it did.
 func (w *world) sync(in plan.Input) backends.Stats {
 	w.t.Helper()
 	if err := w.try(in); err != nil {
@@ -228,7 +213,7 @@ func (w *world) servers() map[string]string {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		slices.SortFunc(found, compareReal)
+		slices.SortFunc(found, func(a, b ipvs.RealServer) int { return a.Addr.Compare(b.Addr) })
 		words := []string{v.Scheduler}
 		for _, s := range found {
 			text := s.Addr.String()
@@ -242,6 +227,14 @@ func (w *world) servers() map[string]string {
 	return out
 }
 
+// wantUnchanged expects that everything is as the last Sync left it.
+func (w *world) wantUnchanged() {
+	w.t.Helper()
+	if changed, err := w.backend.Check(w.t.Context()); len(changed) > 0 || err != nil {
+		w.t.Errorf("Check() = %q, %v, want nothing", changed, err)
+	}
+}
+
 func (w *world) wantServers(want map[string]string) {
 	w.t.Helper()
 	if diff := cmp.Diff(want, w.servers()); diff != "" {
@@ -251,7 +244,7 @@ func (w *world) wantServers(want map[string]string) {
 
 func (w *world) wantBound(want ...string) {
 	w.t.Helper()
-	bound, err := w.links.bound()
+	bound, err := ipvs.Bound(w.links)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -268,7 +261,7 @@ func (w *world) wantBound(want ...string) {
 func (w *world) box(name string) []string {
 	w.t.Helper()
 	kind := "set"
-	if isMap(name) {
+	if ipvs.IsMap(name) {
 		kind = "map"
 	}
 	list, err := w.nft.ListElements(w.t.Context(), kind, name)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vipkit/vipkit/backends/ipvs"
+	"github.com/vipkit/vipkit/backends/ipvs/ipvstest"
 )
 
 const (
@@ -25,10 +26,10 @@ func TestFollow(t *testing.T) {
 		var out bytes.Buffer
 		var silent atomic.Pointer[map[string]bool]
 		silent.Store(&map[string]bool{})
-		kernel := &ipvs.Memory{}
+		memory := &ipvstest.Memory{}
 		b := &balancer{
 			address: netip.MustParseAddrPort("10.103.97.2:6443"), interval: 5 * time.Second, out: &out,
-			reconciler: ipvs.NewReconciler(kernel, 0),
+			reconciler: ipvs.NewReconciler(memory.Kernel(), 0),
 			answers:    func(_ context.Context, server netip.AddrPort) bool { return !(*silent.Load())[server.String()] },
 		}
 		if err := errors.Join(b.addServer(first), b.addServer(second)); err != nil {
@@ -43,7 +44,7 @@ func TestFollow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := kernel.Connect(v.ServerKey, b.servers[1], 1, 0); err != nil {
+		if err := memory.Connect(v.ServerKey, b.servers[1], 1, 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, tt := range []struct {

@@ -2,8 +2,7 @@ package ipvs
 
 import (
 	"fmt"
-	"net/netip"
-	"strings"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/knftables"
@@ -13,68 +12,38 @@ import (
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// Names of sets and maps, to which the family and for some the origin is added.
-const (
-	boxFrontends       = "frontends"        // all sites that are served: also the record of what is ours
-	boxBound           = "bound"            // addresses with a local route
-	boxClusterIPs      = "cluster-ips"      // their unused ports reject
-	boxGoneIPs         = "gone-ips"         // ClusterIPs that stay for old connections only
-	boxHealthChecks    = "health-checks"    // ports of the node that answer on bound addresses too
-	boxServiceCIDRs    = "service-cidrs"    // their unused addresses drop
-	boxPods            = "pods"             // where this node's pods send from
-	boxRestricted      = "restricted"       // sites with source ranges
-	boxAllowed         = "allowed"          // site . range
-	boxDeny            = "deny-"            // site : verdict
-	boxMasquerade      = "masquerade-"      // sites
-	boxPool            = "pool-"            // site : mark
-	boxMasqueradeMarks = "masquerade-marks" // marks, for both families
-)
-
-// Names of chains.
-const (
-	chainMarkPre  = "mark-prerouting"
-	chainMarkOut  = "mark-output"
-	chainInput    = "filter-input"
-	chainForward  = "filter-forward"
-	chainOutput   = "filter-output"
-	chainPost     = "nat-postrouting"
-	chainMark     = "mark-"   // by origin
-	chainFilter   = "filter-" // by origin
-	chainHairpin  = "hairpin" // by family
-	chainRefuse   = "refuse"
-	verdictDrop   = "drop"
-	verdictRefuse = "goto " + chainRefuse
-	newFlow       = "ct state new"
-	notFromNode   = "fib saddr type != local return"
-	loopbackIsOut = `iifname "lo" return` // already decided in output
-)
-
-func families() []corev1.IPFamily { return []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} }
-
-func origins() []plan.Origin { return []plan.Origin{plan.FromPod, plan.FromNode, plan.FromOutside} }
-
-// box returns the name of a set or map of one family.
-func box(name string, f corev1.IPFamily) string {
-	if f == corev1.IPv6Protocol {
-		return name + "-6"
+// base returns the objects that belong to no port.
+func (d *dialect) base(p *plan.Plan) []object {
+	cfg := p.Config()
+	out := []object{{ID: id{kind: kindRules}, Value: value{rules: d.opts.rules(cfg)}}}
+	for _, r := range cfg.Node.PodCIDRs {
+		out = append(out, single(cell{box(boxPods, ip.Family(r.Addr())), rangeText(r)}))
 	}
-	return name + "-4"
+	for _, r := range cfg.ServiceCIDRs {
+		out = append(out, single(cell{box(boxServiceCIDRs, ip.Family(r.Addr())), rangeText(r)}))
+	}
+	if d.opts.Timeouts != (Timeouts{}) {
+		out = append(out, object{ID: id{kind: kindTimeouts}, Value: value{timeouts: d.opts.Timeouts}})
+	}
+	return out
 }
 
-// isMap reports whether the elements of a box have values.
-func isMap(box string) bool {
-	return strings.HasPrefix(box, boxDeny) || strings.HasPrefix(box, boxPool)
-}
-
-// declare adds an empty table to a transaction, whatever there was before.
-func (n *node) declare(tx *knftables.Transaction) {
+// remove removes the table in a transaction, if there is one.
+func remove(tx *knftables.Transaction) {
 	tx.Add(&knftables.Table{})
 	tx.Delete(&knftables.Table{})
+}
+
+// declare adds all of the table but its elements to a transaction. If the table is not fresh its rules go.
+func declare(tx *knftables.Transaction, rules []rule, fresh bool) {
 	tx.Add(&knftables.Table{Comment: knftables.PtrTo("Service proxy: what IPVS cannot do")})
 	for _, f := range families() {
-		declareBoxes(tx, f)
+		for _, o := range boxes(f) {
+			tx.Add(o)
+		}
 	}
 	tx.Add(&knftables.Set{Name: boxMasqueradeMarks, Type: "mark"})
+	var hooked []string
 	for _, c := range []struct {
 		name, kind, hook string
 		priority         knftables.BaseChainPriority
@@ -90,58 +59,90 @@ func (n *node) declare(tx *knftables.Transaction) {
 			Name: c.name, Type: knftables.PtrTo(knftables.BaseChainType(c.kind)),
 			Hook: knftables.PtrTo(knftables.BaseChainHook(c.hook)), Priority: knftables.PtrTo(c.priority),
 		})
+		hooked = append(hooked, c.name)
 	}
-	tx.Add(&knftables.Chain{Name: chainRefuse})
+	plain := []string{chainRefuse}
 	for _, f := range families() {
-		tx.Add(&knftables.Chain{Name: box(chainHairpin, f)})
+		plain = append(plain, box(chainHairpin, f))
 	}
 	for _, o := range origins() {
-		tx.Add(&knftables.Chain{Name: chainMark + o.String()})
-		tx.Add(&knftables.Chain{Name: chainFilter + o.String()})
+		plain = append(plain, chainMark+o.String(), chainFilter+o.String())
 	}
-	for _, r := range n.rules() {
-		tx.Add(&knftables.Rule{Chain: r[0], Rule: r[1]})
+	for _, name := range plain {
+		tx.Add(&knftables.Chain{Name: name})
+	}
+	if !fresh {
+		for _, name := range slices.Concat(hooked, plain) {
+			tx.Flush(&knftables.Chain{Name: name})
+		}
+	}
+	for _, r := range rules {
+		tx.Add(&knftables.Rule{Chain: r.chain, Rule: r.text})
 	}
 }
 
-func declareBoxes(tx *knftables.Transaction, f corev1.IPFamily) {
+// knownBoxes are the names of all sets and maps.
+func knownBoxes() map[string]bool {
+	out := map[string]bool{boxMasqueradeMarks: true}
+	for _, f := range families() {
+		for _, o := range boxes(f) {
+			switch o := o.(type) {
+			case *knftables.Set:
+				out[o.Name] = true
+			case *knftables.Map:
+				out[o.Name] = true
+			}
+		}
+	}
+	return out
+}
+
+// boxes returns the sets and maps of a family.
+func boxes(f corev1.IPFamily) []knftables.Object {
 	addr := "ipv4_addr"
 	if f == corev1.IPv6Protocol {
 		addr = "ipv6_addr"
 	}
 	siteType := addr + " . inet_proto . inet_service"
-	interval := []knftables.SetFlag{knftables.IntervalFlag}
+	var out []knftables.Object
 	set := func(name, kind string, flags ...knftables.SetFlag) {
-		tx.Add(&knftables.Set{Name: box(name, f), Type: kind, Flags: flags})
+		out = append(out, &knftables.Set{Name: box(name, f), Type: kind, Flags: flags})
 	}
 	set(boxFrontends, siteType)
 	set(boxBound, addr)
 	set(boxClusterIPs, addr)
 	set(boxGoneIPs, addr)
 	set(boxHealthChecks, "inet_service")
-	set(boxServiceCIDRs, addr, interval...)
-	set(boxPods, addr, interval...)
+	set(boxServiceCIDRs, addr, knftables.IntervalFlag)
+	set(boxPods, addr, knftables.IntervalFlag)
 	set(boxRestricted, siteType)
-	set(boxAllowed, siteType+" . "+addr, interval...)
+	set(boxAllowed, siteType+" . "+addr, knftables.IntervalFlag)
 	for _, o := range origins() {
 		set(boxMasquerade+o.String(), siteType)
-		tx.Add(&knftables.Map{Name: box(boxDeny+o.String(), f), Type: siteType + " : verdict"})
+		out = append(out, &knftables.Map{Name: box(boxDeny+o.String(), f), Type: siteType + " : verdict"})
 		if o != plan.FromOutside {
-			tx.Add(&knftables.Map{Name: box(boxPool+o.String(), f), Type: siteType + " : mark"})
+			out = append(out, &knftables.Map{Name: box(boxPool+o.String(), f), Type: siteType + " : mark"})
 		}
 	}
+	return out
 }
 
-// rules returns all rules as pairs of chain and rule, in order.
-func (n *node) rules() [][2]string {
-	var out [][2]string
+// A rule stands in a chain.
+type rule struct {
+	chain, text string
+}
+
+// rules returns all rules, in order.
+func (o Options) rules(cfg plan.Config) []rule {
+	n := ruleWriter{o, cfg}
+	var out []rule
 	add := func(chain, format string, args ...any) {
-		out = append(out, [2]string{chain, fmt.Sprintf(format, args...)})
+		out = append(out, rule{chain, fmt.Sprintf(format, args...)})
 	}
 	add(chainMarkPre, loopbackIsOut)
 	n.byOrigin(add, chainMarkPre, chainMark)
 	add(chainMarkOut, notFromNode)
-	n.fromNode(add, chainMarkOut, chainMark)
+	fromNode(add, chainMarkOut, chainMark)
 	for _, c := range []string{chainInput, chainForward} {
 		add(c, loopbackIsOut)
 		add(c, "ct state != new return")
@@ -149,7 +150,7 @@ func (n *node) rules() [][2]string {
 	}
 	add(chainOutput, notFromNode)
 	add(chainOutput, "ct state != new return")
-	n.fromNode(add, chainOutput, chainFilter)
+	fromNode(add, chainOutput, chainFilter)
 	for _, o := range origins() {
 		for _, f := range families() {
 			n.marks(add, o, f)
@@ -170,33 +171,30 @@ func (n *node) rules() [][2]string {
 	return out
 }
 
-func proto(f corev1.IPFamily) string {
-	if f == corev1.IPv6Protocol {
-		return "ip6"
-	}
-	return "ip"
+// A ruleWriter knows what rules depend on.
+type ruleWriter struct {
+	opts   Options
+	config plan.Config
 }
 
-func nfproto(f corev1.IPFamily) string { return "ipv" + strings.TrimPrefix(string(f), "IPv") }
-
 // byOrigin sends packets that come in to the chain of their origin.
-func (n *node) byOrigin(add func(string, string, ...any), chain, to string) {
-	for _, name := range n.plan.Config().PodInterfaces {
+func (n ruleWriter) byOrigin(add func(string, string, ...any), chain, to string) {
+	for _, name := range n.config.PodInterfaces {
 		if usableInterface(name) {
 			add(chain, "iifname %q goto %s", name, to+plan.FromPod.String())
 		}
 	}
-	n.podSources(add, chain, to)
+	podSources(add, chain, to)
 	add(chain, "goto %s", to+plan.FromOutside.String())
 }
 
 // fromNode does the same for the node's own packets.
-func (n *node) fromNode(add func(string, string, ...any), chain, to string) {
-	n.podSources(add, chain, to)
+func fromNode(add func(string, string, ...any), chain, to string) {
+	podSources(add, chain, to)
 	add(chain, "goto %s", to+plan.FromNode.String())
 }
 
-func (n *node) podSources(add func(string, string, ...any), chain, to string) {
+func podSources(add func(string, string, ...any), chain, to string) {
 	for _, f := range families() {
 		add(chain, "%s saddr @%s goto %s", proto(f), box(boxPods, f), to+plan.FromPod.String())
 	}
@@ -206,7 +204,7 @@ func (n *node) podSources(add func(string, string, ...any), chain, to string) {
 // latter comes second and replaces the whole mark, since IPVS compares all of it: while a policy
 // changes a site can be in both. It holds for every packet: if IPVS forgets a flow before conntrack does, it must
 // choose from the same pool again.
-func (n *node) marks(add func(string, string, ...any), o plan.Origin, f corev1.IPFamily) {
+func (n ruleWriter) marks(add func(string, string, ...any), o plan.Origin, f corev1.IPFamily) {
 	chain := chainMark + o.String()
 	add(chain, "%s %s @%s meta mark set meta mark or %#x", newFlow, dialed(f), box(boxMasquerade+o.String(), f), n.opts.MasqueradeMark)
 	if o != plan.FromOutside {
@@ -236,33 +234,3 @@ func filters(add func(string, string, ...any), o plan.Origin, f corev1.IPFamily)
 
 // dialed is the key of a site.
 func dialed(f corev1.IPFamily) string { return proto(f) + " daddr . meta l4proto . th dport" }
-
-// configElements returns the elements that come from the configuration.
-func (n *node) configElements() []element {
-	var out []element
-	cfg := n.plan.Config()
-	for name, ranges := range map[string][]netip.Prefix{boxPods: cfg.Node.PodCIDRs, boxServiceCIDRs: cfg.ServiceCIDRs} {
-		for _, r := range ranges {
-			out = append(out, element{box: box(name, ip.Family(r.Addr())), key: r.String()})
-		}
-	}
-	return out
-}
-
-// usableInterface reports whether a name or prefix can stand in a rule: at most 15 bytes,
-// and nothing that nft takes for more than a letter.
-func usableInterface(name string) bool {
-	plain := strings.TrimSuffix(name, "*")
-	return plain != "" && len(plain) <= 15 && !strings.ContainsAny(plain, "*/ \"\\\n\t")
-}
-
-// object returns an element for knftables.
-func (e element) object() *knftables.Element {
-	out := &knftables.Element{Key: strings.Split(e.key, " . ")}
-	if isMap(e.box) {
-		out.Map, out.Value = e.box, []string{e.value}
-	} else {
-		out.Set = e.box
-	}
-	return out
-}

@@ -1,0 +1,3 @@
+package ipvs
+
+const RouteProtocol = routeProtocol
