@@ -65,6 +65,12 @@ func TestCompare(t *testing.T) {
 			t.Errorf("got  %q\nwant %q", strings.Join(got, " "), want)
 		}
 	})
+	t.Run("nil is first", func(t *testing.T) {
+		e := &endpoints.Endpoint{}
+		if endpoints.Compare(nil, e) >= 0 || endpoints.Compare(e, nil) <= 0 || endpoints.Compare(nil, nil) != 0 {
+			t.Error("nil does not come before all others")
+		}
+	})
 }
 
 func TestKeyCompare(t *testing.T) {

@@ -59,6 +59,7 @@ func TestPorts(t *testing.T) {
 		{"B14 #21 port number 0", ports(newPort("a", 80), newPort("b", 0)), "a/TCP/IPv4: 10.0.0.1:80", []string{"ports[1].port"}},
 		{"port number beyond 65535", ports(newPort("a", 65536), newPort("b", 65535), newPort("c", -1)), "b/TCP/IPv4: 10.0.0.1:65535", []string{"ports[0].port", "ports[2].port"}},
 		{"B15 #21 protocol nil", ports(discoveryv1.EndpointPort{Name: ptr.To("p"), Port: ptr.To[int32](80)}), "p/TCP/IPv4: 10.0.0.1:80", nil},
+		{"protocol empty", func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = ptr.To[corev1.Protocol]("") }, "p/TCP/IPv4: 10.0.0.1:80", nil},
 		{"B16 the protocol is part of the key", ports(udp), "p/UDP/IPv4: 10.0.0.1:80", nil},
 		{"a protocol that no Service has", func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = ptr.To[corev1.Protocol]("udp") }, "p/udp/IPv4: 10.0.0.1:80", nil},
 		{"B35 no ports", ports(), "", nil},

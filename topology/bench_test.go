@@ -29,12 +29,17 @@ func manyEndpoints(n int, zones ...string) []*endpoints.Endpoint {
 }
 
 func TestSelectDoesNotCopy(t *testing.T) {
+	late := manyEndpoints(10)
+	for _, e := range late[:3] {
+		e.Ready = false
+	}
 	tests := []struct {
 		name, policy string
 		eps          []*endpoints.Endpoint
 	}{
 		{"all ready", "C/C/no", manyEndpoints(100)},
 		{"none", "C/L/yes", nil},
+		{"the first are not ready", "C/C/no", late},
 		{"one local, internal Local", "L/C/no", manyEndpoints(10)},
 		{"one local, external Local", "C/L/yes", manyEndpoints(10)},
 	}

@@ -115,3 +115,22 @@ func TestSelectSorted(t *testing.T) {
 		}
 	})
 }
+
+// TestSelectUnion mixes both lists, so that neither is the union.
+func TestSelectUnion(t *testing.T) {
+	t.Run("several of each, in turn", func(t *testing.T) {
+		got := topology.Select(parse(t, "a T loc, b R, c T loc, d R, e X loc, f T loc"), n1, policy("C/L/yes"))
+		check(t, got, row{"b d", "a c f", "a b c d f", true, topology.ModeNone})
+	})
+}
+
+// TestSelectNil leaves out what is not there, and leaves the list as it is.
+func TestSelectNil(t *testing.T) {
+	eps := parse(t, "a R loc, b R")
+	withNil := []*endpoints.Endpoint{nil, eps[0], nil, eps[1], nil}
+	input := slices.Clone(withNil)
+	check(t, topology.Select(input, n1, policy("C/L/yes")), row{"a b", "a", "a b", true, topology.ModeNone})
+	if !slices.Equal(input, withNil) {
+		t.Error("Select changed the list")
+	}
+}
