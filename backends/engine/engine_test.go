@@ -153,6 +153,30 @@ func TestOneOfManyIsRefused(t *testing.T) {
 	}
 }
 
+// Ports that each give up something of their own do not stand or fall together: one that is refused costs as few writes
+// when all change.
+func TestOneOfManyChangesIsRefused(t *testing.T) {
+	r := newRig(t)
+	var before, after []string
+	for i := range 64 {
+		name := string(rune(i + 40))
+		before = append(before, name, fmt.Sprintf("198.51.100.%d", i))
+		after = append(after, name, fmt.Sprintf("203.0.113.%d", i))
+	}
+	r.set(before...)
+	r.sync()
+	r.plane.refused, r.plane.writes = map[string]bool{"A": true}, 0
+	r.set(after...)
+	if bad := r.sync(); !slices.Equal(bad, []string{"A"}) {
+		t.Errorf("not done: %v, want A", bad)
+	}
+	if r.plane.writes > 16 {
+		t.Errorf("%d writes, want one or two for each halving", r.plane.writes)
+	}
+	r.has("203.0.113.24:80", of("@"))
+	r.has("198.51.100.25:80", of("A")) // as it was
+}
+
 // What belongs to no port cannot be left out.
 func TestNodeIsRefused(t *testing.T) {
 	p := &plane{has: map[string]string{}, refused: map[string]bool{}}
@@ -194,6 +218,25 @@ func TestCleanup(t *testing.T) {
 	r.cursor.Reset()
 	r.sync()
 	r.has(vip, of("a"))
+}
+
+// After Cleanup nothing is taken for granted, not even what the caller says was there.
+func TestCleanupForgets(t *testing.T) {
+	r := newRig(t)
+	r.set("a", "198.51.100.1")
+	r.sync()
+	if err := r.engine.Cleanup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := r.engine.Check(t.Context()); changed != nil || err != nil {
+		t.Errorf("after Cleanup Check = %v, %v", changed, err)
+	}
+	r.set("b", "")
+	r.sync()
+	r.has(vip, of("a"))
+	if !r.engine.LastStats().Full {
+		t.Error("the Sync after Cleanup has not listed")
+	}
 }
 
 func TestCheck(t *testing.T) {

@@ -269,6 +269,59 @@ func TestViolations(t *testing.T) {
 	}
 }
 
+// TestVersionsInPlace compares what is in place with Before by content, and only if the caller knows what is in place.
+func TestVersionsInPlace(t *testing.T) {
+	key := keyOfA()
+	for _, tt := range []struct {
+		name   string
+		before string // the endpoint of the version that is promised
+		base   func(*caller) *plan.Plan
+		want   int
+	}{
+		{"equal, in other memory", "10.0.0.1:8080", func(c *caller) *plan.Plan { return c.plan }, 0},
+		{"another version", "10.0.0.2:8080", func(c *caller) *plan.Plan { return c.plan }, 1},
+		{"another version, by a caller with another base", "10.0.0.2:8080", func(*caller) *plan.Plan { return plan.New(plan.Config{}) }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCaller()
+			if err := c.do(t.Context(), web("a", "10.96.0.1", "10.0.0.1:8080")); err != nil {
+				t.Fatal(err)
+			}
+			promised, _ := plan.New(plan.Config{}).Update(web("a", "10.96.0.1", tt.before))
+			next, _ := c.plan.Update(web("a", "10.96.0.1", "10.0.0.9:8080"))
+			change := plan.Change{Key: key, Before: []*plan.Port{promised.Port(key)}, After: next.Port(key)}
+			if err := c.Sync(t.Context(), &plan.Delta{New: next, Base: tt.base(c), Changes: []plan.Change{change}}); err != nil {
+				t.Fatal(err)
+			}
+			if v := c.Violations(); len(v) != tt.want {
+				t.Errorf("violations: %q, want %d", v, tt.want)
+			}
+		})
+	}
+}
+
+// TestOnSync lets a function end a call before anything is written.
+func TestOnSync(t *testing.T) {
+	c := newCaller()
+	if p := c.Plan(); p == nil || p.Len() != 0 {
+		t.Errorf("before the first Sync the Plan is %v, want one without Services", p)
+	}
+	var seen *plan.Delta
+	c.OnSync(func(_ context.Context, d *plan.Delta) error {
+		seen = d
+		return errKernel
+	})
+	if err := c.do(t.Context(), web("a", "10.96.0.1", "10.0.0.1:8080")); !errors.Is(err, errKernel) || seen == nil || seen.New != c.plan {
+		t.Errorf("Sync = %v, and the function saw %v", err, seen)
+	}
+	c.want(t, "10.96.0.1:80", "")
+	c.OnSync(nil)
+	if err := c.do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.want(t, "10.96.0.1:80", "10.0.0.1:8080")
+}
+
 func TestCallsAreBounded(t *testing.T) {
 	c := newCaller()
 	d := plan.Full(c.plan)

@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
+	"strings"
 )
 
 // leftOut says whether a change of a node is no fault: it may change a text for people, a capacity or a duration
@@ -12,7 +13,7 @@ import (
 func (f *finder) leftOut(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:
-		return f.isText(n) || f.isHint(n)
+		return f.isText(n) || f.isHint(n) || f.isLock(n)
 	case *ast.ExprStmt:
 		return f.leftOut(n.X)
 	case *ast.DeferStmt:
@@ -46,6 +47,12 @@ func (f *finder) isText(c *ast.CallExpr) bool {
 		return fn.Name() == "Errorf"
 	}
 	return false
+}
+
+// isLock finds what keeps goroutines apart: only the race detector sees whether it is missing, and that is too slow here.
+func (f *finder) isLock(c *ast.CallExpr) bool {
+	fn := f.callee(c)
+	return fn != nil && fn.Pkg() != nil && fn.Pkg().Path() == "sync" && strings.HasSuffix(fn.Name(), "ock")
 }
 
 // isHint finds what only makes room: slices.Grow, the size of a map, the capacity of a slice.

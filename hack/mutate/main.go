@@ -5,8 +5,8 @@
 //
 // The operators work on the syntax tree with types: negate (a condition is turned round), drop (a statement is left out), swap
 // (neighbouring arguments or operands of one type, && for ||, a constant for the next of its type, true for false) and off-by-one
-// (an integer literal, < for <=). What decides nothing is left out, by rule: texts of errors and logs, room that is reserved, and durations that are only measured;
-// see leftOut. Constants that must be constant are not changed.
+// (an integer literal, < for <=). What decides nothing is left out, by rule: texts of errors and logs, room that is reserved, durations that are
+// only measured, and locks; see leftOut. Constants that must be constant are not changed.
 //
 // All faults of a package are compiled into one program, which asks the environment which one is active, so a fault costs
 // the run of tests and no build. The tree is not changed (go build -overlay). Each test is run alone once, to see which faults it

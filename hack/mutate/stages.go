@@ -42,6 +42,7 @@ func pure(dir, user string) target {
 	return target{dir, []stage{
 		{kind: unit, dir: dir},
 		{kind: above, dir: user},
+		{kind: above, dir: "."}, // values made by hand
 		{kind: suite, dir: fakeDir, suite: true},
 	}}
 }
