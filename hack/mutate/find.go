@@ -143,7 +143,7 @@ func (f *finder) binary(b *ast.BinaryExpr) {
 
 // arguments swaps neighbours of one type.
 func (f *finder) arguments(c *ast.CallExpr) {
-	if t := f.info.Types[c.Fun]; t.IsType() || t.IsBuiltin() && f.text(c.Fun) != "append" {
+	if t := f.info.Types[c.Fun]; t.IsType() || t.IsBuiltin() && f.text(c.Fun) != "append" || f.isSymmetric(c) {
 		return
 	}
 	for i := range len(c.Args) - 1 {

@@ -76,6 +76,12 @@ func (f *finder) isHint(c *ast.CallExpr) bool {
 	return false
 }
 
+// isSymmetric finds functions of the standard library for which the order of the arguments does not matter.
+func (f *finder) isSymmetric(c *ast.CallExpr) bool {
+	fn := f.callee(c)
+	return fn != nil && fn.Pkg() != nil && slices.Contains([]string{"slices.Equal", "maps.Equal", "bytes.Equal", "reflect.DeepEqual"}, fn.Pkg().Path()+"."+fn.Name())
+}
+
 // isElapsed finds a duration that is measured, and the time when it starts.
 func (f *finder) isElapsed(e ast.Expr) bool {
 	c, ok := e.(*ast.CallExpr)

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vipkit/vipkit/proxy/plan"
@@ -100,6 +101,7 @@ func TestConfigIsNormalized(t *testing.T) {
 		Addresses: []netip.Addr{addr("::ffff:192.0.2.1"), {}, addr("fe80::1%eth0"), addr("192.0.2.1"), addr("0.0.0.0")},
 		PodCIDRs:  []netip.Prefix{prefix("10.2.3.4/16"), {}, prefix("10.1.0.0/16"), prefix("10.1.7.0/24")},
 	}, PodInterfaces: []string{"b", "", "a", "b"}}
+	cfg.NodePortAddresses.Prefixes = []netip.Prefix{prefix("192.0.2.1/24"), {}, prefix("192.0.2.7/24")}
 	got := plan.New(cfg).Config()
 	if a := got.Node.Addresses; len(a) != 2 || a[0] != addr("192.0.2.1") || a[1] != addr("fe80::1") {
 		t.Errorf("addresses are %v", a)
@@ -109,5 +111,23 @@ func TestConfigIsNormalized(t *testing.T) {
 	}
 	if i := got.PodInterfaces; len(i) != 2 || i[0] != "a" || i[1] != "b" {
 		t.Errorf("interfaces are %v", i)
+	}
+	if n := got.NodePortAddresses.Prefixes; len(n) != 1 || n[0] != prefix("192.0.2.0/24") {
+		t.Errorf("ranges of NodePorts are %v", n)
+	}
+}
+
+// TestConfigIsComparedInFull changes one thing that others hide.
+func TestConfigIsComparedInFull(t *testing.T) {
+	all, both := config(), config()
+	all.NodePortAddresses = selector(t, "all")
+	both.NodePortAddresses = selector(t, "all", "localhost")
+	if _, d := build(all, svc()).Update(plan.Input{Config: &both}); !d.Config {
+		t.Error("another list of NodePort addresses is no change")
+	}
+	deny := config()
+	deny.DenyInvalidRanges = true
+	if text := build(deny).String(); !strings.Contains(text, "deny invalid ranges") || strings.Contains(build(config()).String(), "deny") {
+		t.Errorf("a configuration that denies invalid ranges prints as\n%s", text)
 	}
 }

@@ -123,6 +123,11 @@ func TestHealthDiff(t *testing.T) {
 			}
 		})
 	}
+	for _, n := range []string{"ns1/svc2", "ns1/none"} {
+		if h, ok := p.Health(named(n)); ok {
+			t.Errorf("health of %s is %+v, want none", n, h)
+		}
+	}
 	n := 0
 	for h := range p.AllHealth() {
 		n++

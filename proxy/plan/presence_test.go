@@ -56,6 +56,28 @@ func TestNameOfTheNode(t *testing.T) {
 	})
 }
 
+// TestNameFollowsRanges changes only what says that endpoints are here.
+func TestNameFollowsRanges(t *testing.T) {
+	for _, tt := range []struct {
+		name, endpoint string
+		change         func(*plan.Config)
+	}{
+		{"pod ranges", "10.180.0.2:8080", func(c *plan.Config) { c.Node.PodCIDRs = []netip.Prefix{prefix("10.9.0.0/16")} }},
+		{"addresses", "192.168.0.2:8080", func(c *plan.Config) { c.Node.Addresses = []netip.Addr{addr("192.168.0.3")} }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := build(config(), svc(), at([2]string{tt.endpoint, "N1"}))
+			checkName(t, p, true)
+			other, back := config(), config()
+			tt.change(&other)
+			p, _ = p.Update(plan.Input{Config: &other})
+			checkName(t, p, false)
+			p, _ = p.Update(plan.Input{Config: &back})
+			checkName(t, p, true)
+		})
+	}
+}
+
 // checkName looks whether there is one problem of the node's name, or none.
 func checkName(t *testing.T, p *plan.Plan, want bool) {
 	t.Helper()
@@ -104,6 +126,17 @@ func TestUnknownLocalAddressInSourceRange(t *testing.T) {
 	tr := p.Trace(plan.Packet{Source: addr("198.51.100.2"), Destination: netip.MustParseAddrPort("198.51.100.1:80"), Protocol: tcp})
 	if tr.Verdict != plan.Drop || tr.IfLocal != nil && tr.IfLocal.Verdict != plan.Drop {
 		t.Errorf("got %+v, want it dropped wherever the addresses are", tr)
+	}
+}
+
+// TestUnknownLocalAddressesTellMore has the same verdict for both, but not the same answer.
+func TestUnknownLocalAddressesTellMore(t *testing.T) {
+	cfg := config()
+	cfg.NodePortAddresses = selector(t, "all")
+	p := build(cfg, svc(externalIP("9.9.9.9"), func(s *service.Service) { s.ExternalLocal = true }), eps("a R loc", "b R"))
+	tr := p.Trace(packet("172.17.0.1", "9.9.9.9:80"))
+	if got := answerVerdict(tr); got != "a" || tr.IfLocal == nil || answerVerdict(*tr.IfLocal) != "a b" {
+		t.Errorf("got %q, if local %+v; want a, and a b", got, tr.IfLocal)
 	}
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -21,6 +22,11 @@ func FuzzTree(f *testing.F) {
 		down = append(down, 1, i, 2, 0)
 	}
 	f.Add(append(up, down...))
+	mixed, draw := make([]byte, 2000), rand.New(rand.NewPCG(1, 2))
+	for i := range mixed {
+		mixed[i] = byte(draw.UintN(256))
+	}
+	f.Add(mixed) // rotations of every kind
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		var (
 			tr       tree[treeKey, int]
