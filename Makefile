@@ -71,11 +71,12 @@ test-nft:
 	PATH="$$bin:$$PATH" $(GO) test -count=1 -timeout 5m -run 'TestAffinity|TestBatches|TestAdopt|TestConformance/affinity' ./backends/nftables
 
 # Small changes of the source, one at a time, which a test or the suite must notice: of each package the
-# MUTANTS that the seed draws (0: all). hack/mutate/survivors.txt has those that may stay. go doc ./hack/mutate says more.
+# MUTANTS that the seed draws (0: all). MUTATE_PACKAGES=. adds the data planes of the kernel, which take longer.
+# hack/mutate/survivors.txt has those that may stay. go doc ./hack/mutate says more.
 MUTANTS ?= 40
 MUTATE_SEED ?= 1
 MUTATE_TIME ?= 15m
-MUTATE_PACKAGES ?= .
+MUTATE_PACKAGES ?= ^(endpoints|topology|proxy/plan|backends/engine|backends/fake)$$
 mutate: deps
 	$(GO) run ./hack/mutate -n $(MUTANTS) -seed $(MUTATE_SEED) -time $(MUTATE_TIME) -packages '$(MUTATE_PACKAGES)'
 

@@ -127,7 +127,11 @@ func (f *finder) binary(b *ast.BinaryExpr) {
 		f.negate(b.X)
 		f.negate(b.Y)
 		if f.isBool(b) {
-			f.add("swap", f.at(b, condition, with(map[token.Token]string{token.LAND: "||", token.LOR: "&&"}[b.Op])))
+			alt := with("&&")
+			if b.Op == token.LAND {
+				alt = "(" + with("||") + ")" // it may be a part of another &&
+			}
+			f.add("swap", f.at(b, condition, alt))
 		}
 	case token.LSS, token.LEQ, token.GTR, token.GEQ:
 		near := map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}

@@ -19,7 +19,7 @@ const sampleKeys = `
 	yes Judge: off-by-one: if n < 0 { => if n < 1 {
 	yes Judge: drop: return Drop, fmt.Errorf("n %d: %w", 1, errNegative) => (nothing)
 	yes Judge: swap: return Drop, fmt.Errorf("n %d: %w", 1, errNegative) => return Reject, fmt.Errorf("n %d: %w", 1, errNegative)
-	yes Judge: swap: case n == 0 && limit > 0: => case n == 0 || limit > 0:
+	yes Judge: swap: case n == 0 && limit > 0: => case (n == 0 || limit > 0):
 	yes Judge: negate: case n == 0 && limit > 0: => case !(n == 0) && limit > 0:
 	yes Judge: negate: case n == 0 && limit > 0: => case n == 0 && !(limit > 0):
 	yes Judge: off-by-one: case n == 0 && limit > 0: => case n == 1 && limit > 0:

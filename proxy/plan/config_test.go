@@ -119,11 +119,12 @@ func TestConfigIsNormalized(t *testing.T) {
 
 // TestConfigIsComparedInFull changes one thing that others hide.
 func TestConfigIsComparedInFull(t *testing.T) {
-	all, both := config(), config()
-	all.NodePortAddresses = selector(t, "all")
-	both.NodePortAddresses = selector(t, "all", "localhost")
-	if _, d := build(all, svc()).Update(plan.Input{Config: &both}); !d.Config {
-		t.Error("another list of NodePort addresses is no change")
+	for _, lists := range [][2][]string{{{"all"}, {"all", "localhost"}}, {{"10.0.0.0/8"}, {"primary", "10.0.0.0/8"}}} {
+		one, other := config(), config()
+		one.NodePortAddresses, other.NodePortAddresses = selector(t, lists[0]...), selector(t, lists[1]...)
+		if _, d := build(one, svc()).Update(plan.Input{Config: &other}); !d.Config {
+			t.Errorf("from NodePort addresses %v to %v nothing changes", lists[0], lists[1])
+		}
 	}
 	deny := config()
 	deny.DenyInvalidRanges = true

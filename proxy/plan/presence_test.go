@@ -62,7 +62,7 @@ func TestNameFollowsRanges(t *testing.T) {
 		name, endpoint string
 		change         func(*plan.Config)
 	}{
-		{"pod ranges", "10.180.0.2:8080", func(c *plan.Config) { c.Node.PodCIDRs = []netip.Prefix{prefix("10.9.0.0/16")} }},
+		{"pod ranges", "10.180.0.2:8080", func(c *plan.Config) { c.Node.PodCIDRs[0] = prefix("10.9.0.0/16") }},
 		{"addresses", "192.168.0.2:8080", func(c *plan.Config) { c.Node.Addresses = []netip.Addr{addr("192.168.0.3")} }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
