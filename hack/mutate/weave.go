@@ -27,18 +27,18 @@ const helper = `package %s
 import (
 	mutantOS "os"
 	mutantStrconv "strconv"
-	mutantSync "sync"
+	mutantAtomic "sync/atomic"
 )
 
 var (
 	mutantActive, _ = mutantStrconv.Atoi(mutantOS.Getenv("` + envMutant + `"))
 	mutantTrace     = mutantOS.Getenv("` + envTrace + `")
-	mutantReached   mutantSync.Map
+	mutantReached   [%d]mutantAtomic.Bool // allocates nothing, as some tests count that
 )
 
 func mutantOn(id int) bool {
 	if mutantTrace != "" {
-		if _, known := mutantReached.LoadOrStore(id, true); !known {
+		if !mutantReached[id].Swap(true) {
 			f, err := mutantOS.OpenFile(mutantTrace, mutantOS.O_APPEND|mutantOS.O_CREATE|mutantOS.O_WRONLY, 0o600)
 			if err == nil {
 				f.WriteString(mutantStrconv.Itoa(id) + "\n")
@@ -181,6 +181,14 @@ func (l *loom) blamed(out []byte) map[int]bool {
 	return bad
 }
 
+func (l *loom) highest() int {
+	id := 0
+	for _, m := range l.mutants {
+		id = max(id, m.id)
+	}
+	return id
+}
+
 func (l *loom) write() error {
 	replace := map[string]string{}
 	l.woven = map[string]string{}
@@ -199,7 +207,7 @@ func (l *loom) write() error {
 			}
 		}
 		path := filepath.Join(filepath.Dir(s.files[0].path), "zz_mutants.go")
-		if err := put(path, fmt.Sprintf(helper, s.types.Name())); err != nil {
+		if err := put(path, fmt.Sprintf(helper, s.types.Name(), l.highest()+1)); err != nil {
 			return err
 		}
 	}
