@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/vipkit/vipkit/backends"
+	"github.com/vipkit/vipkit/backends/engine"
 	"github.com/vipkit/vipkit/backends/internal/process"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
@@ -22,25 +24,17 @@ type Backend struct {
 	runner runner
 	kernel kernel
 
-	families   []*familyState // in use; nil before the first Sync
-	nft        bool           // the programs write nftables
-	base       *plan.Plan     // what the tables hold, nil if that is not known
-	generation uint32         // of nftables when the tables were as they should be, 0 if unknown
+	families   []tables   // in use; nil before the first Sync
+	nft        bool       // the programs write nftables
+	base       *plan.Plan // what the tables hold, nil if that is not known
+	generation uint32     // of nftables when the tables were as they should be, 0 if unknown
 	last       backends.Stats
 }
 
-// A familyState is what is remembered of one family.
-type familyState struct {
-	*family
-	untried []feature // what only some ports need and none needed yet
-	missing []missing
-	model   *model  // nil before the first Sync
-	saved   *string // what start read of table nat and read has not used yet
-	have    [numTables]*state
-
-	// blind is set where iptables-save prints rules in a way that canonical does not know: then a chain
-	// is recognised by the digest that it carries and by the number of its rules only.
-	blind bool
+// tables are those of one family. Each has an engine of its own, so that one that fails does not keep the other back.
+type tables struct {
+	dialect *dialect
+	engine  *engine.Engine[id, content]
 }
 
 // A kernel is what is read and written without a program.
@@ -81,8 +75,9 @@ func (b *Backend) LastStats() backends.Stats { return b.last }
 // restores the chains that differ, by any of their rules; jumps that are not the first of their built-in
 // chain are moved there.
 //
-// A Service port that the programs do not understand, such as one with SCTP where that
-// is missing, is reported in a [plan.PartialError] and left out. After any other
+// A Service port that the programs or the kernel do not take, such as one with SCTP where that
+// is missing, is reported in a [plan.PartialError] and stays as it was, but for what other ports get of it. To find it out costs a
+// few programs for each. After any other
 // error some tables may be as they were, and the next Sync reads them.
 func (b *Backend) Sync(ctx context.Context, d *plan.Delta) error {
 	start := time.Now()
@@ -109,18 +104,19 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	if err := b.start(ctx); err != nil {
 		return err
 	}
-	defer b.forgetSaved()
-	b.last.Full = d.Full || b.base == nil || d.Base != b.base
 	b.last.Changes = len(d.Changes)
 	before := b.readGeneration()
 	var errs []error
 	bad := make(map[plan.Key]error)
 	for _, f := range b.families {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("iptables: sync: %w", err)
-		}
-		if err := b.syncFamily(ctx, f, d, bad); err != nil {
-			errs = append(errs, fmt.Errorf("iptables: sync %s: %w", f.ip, err))
+		f.dialect.sure = before != 0 && before == b.generation
+		err := b.syncFamily(ctx, f, d)
+		var partial *plan.PartialError
+		switch {
+		case errors.As(err, &partial):
+			maps.Copy(bad, partial.Ports)
+		case err != nil:
+			errs = append(errs, err)
 		}
 	}
 	if len(errs) > 0 {
@@ -134,6 +130,29 @@ func (b *Backend) sync(ctx context.Context, d *plan.Delta) error {
 	return nil
 }
 
+func (b *Backend) syncFamily(ctx context.Context, f tables, d *plan.Delta) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("iptables %s: sync: %w", f.dialect.ip, err)
+	}
+	defer func() { f.dialect.saved = nil }() // by the next round it is old
+	f.dialect.lines, f.dialect.commits = 0, 0
+	if err := b.tryOptional(ctx, f.dialect, d.Changes); err != nil {
+		return fmt.Errorf("iptables %s: sync: %w", f.dialect.ip, err)
+	}
+	err := f.engine.Sync(ctx, d)
+	if err != nil && f.dialect.doubtful {
+		err = f.engine.Sync(ctx, d) // which reads the tables now
+	}
+	f.dialect.doubtful = false
+	b.last.Full = b.last.Full || f.engine.LastStats().Full
+	b.last.Written += f.dialect.lines
+	b.last.Commits += f.dialect.commits
+	if again := f.dialect.lookAgain(ctx); again != nil && err == nil {
+		err = again
+	}
+	return err
+}
+
 // start chooses the families.
 func (b *Backend) start(ctx context.Context) error {
 	if b.families != nil {
@@ -145,7 +164,8 @@ func (b *Backend) start(ctx context.Context) error {
 	}
 	var errs []error
 	for _, f := range b.wanted() {
-		state := &familyState{family: f, untried: f.optional(b.opts)}
+		next := newDialect(f, b.opts)
+		next.runner, next.kernel, next.generation = b.runner, b.kernel, b.readGeneration
 		if b.opts.Families == nil {
 			text, err := b.runner.save(ctx, f, nat)
 			if process.Broke(err) && !process.Missing(err) {
@@ -156,9 +176,9 @@ func (b *Backend) start(ctx context.Context) error {
 				errs = append(errs, fmt.Errorf("%s: %w", f.ip, err))
 				continue
 			}
-			state.saved = &text
+			next.saved = &text
 		}
-		b.families = append(b.families, state)
+		b.families = append(b.families, tables{next, engine.New(next, engine.Options{Name: "iptables " + string(f.ip)})})
 	}
 	if len(b.families) == 0 {
 		return fmt.Errorf("iptables: start: no usable family: %w", errors.Join(errs...))
@@ -171,85 +191,4 @@ func (b *Backend) wanted() []*family {
 	return slices.DeleteFunc(families(), func(f *family) bool {
 		return b.opts.Families != nil && !slices.Contains(b.opts.Families, f.ip)
 	})
-}
-
-func (b *Backend) syncFamily(ctx context.Context, f *familyState, d *plan.Delta, bad map[plan.Key]error) error {
-	if b.last.Full {
-		if err := b.read(ctx, f); err != nil {
-			return err
-		}
-	}
-	next := newLayout(f.family, b.opts, d.New)
-	if err := b.settleSysctls(f, next); err != nil {
-		return err
-	}
-	changes, anew := d.Changes, b.last.Full || !f.model.equal(next)
-	if anew {
-		changes = all(d.New)
-	}
-	if err := b.tryOptional(ctx, f, changes); err != nil {
-		return err
-	}
-	changes = f.writable(changes, bad)
-	var r *revision
-	if anew {
-		f.model, r = build(next, changes)
-		r.forget(&f.have)
-	} else {
-		r = f.model.change(changes)
-	}
-	suspects := f.altered()
-	s := newScript(b.opts.Name, r, &f.have, b.last.Full)
-	if err := b.restore(ctx, f, s); err != nil {
-		return err
-	}
-	if err := b.lookAgain(ctx, f, suspects); err != nil {
-		return err
-	}
-	return b.openLoopback(next)
-}
-
-// read finds out what the tables of a family have.
-func (b *Backend) read(ctx context.Context, f *familyState) error {
-	for t := range table(numTables) {
-		text, err := b.save(ctx, f, t)
-		if err != nil {
-			return err
-		}
-		f.have[t] = f.parse(text, b.opts.Name)
-	}
-	return nil
-}
-
-// forgetSaved drops what start read: by the next round it is old.
-func (b *Backend) forgetSaved() {
-	for _, f := range b.families {
-		f.saved = nil
-	}
-}
-
-// save does not ask again for what start has just read.
-func (b *Backend) save(ctx context.Context, f *familyState, t table) (string, error) {
-	if saved := f.saved; t == nat && saved != nil {
-		f.saved = nil
-		return *saved, nil
-	}
-	return b.runner.save(ctx, f.family, t)
-}
-
-func (b *Backend) restore(ctx context.Context, f *familyState, s script) error {
-	lines, commits := s.size()
-	if lines == 0 {
-		return nil
-	}
-	before := b.readGeneration()
-	if err := b.runner.restore(ctx, f.family, s.text(), false); err != nil {
-		return err
-	}
-	if before != 0 && before == b.readGeneration() {
-		return errNothingWritten
-	}
-	b.last.Written += lines
-	b.last.Commits += commits
-	return nil
 }

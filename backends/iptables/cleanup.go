@@ -87,26 +87,26 @@ func (b *Backend) cleanTable(ctx context.Context, r cleaner, f *family, t table)
 	if err != nil {
 		return err
 	}
-	have := parseSaved(text, b.opts.Name)
+	have := parseSaved(t, text, b.opts.Name)
 	if _, ours := have.chains[chainLocalnet]; ours {
-		if err := b.closeLoopback(); err != nil {
-			return err // the guard stays
+		if err := b.kernel.setSysctl(routeLocalnet, "0"); err != nil {
+			return fmt.Errorf("reset route_localnet: %w", err) // the guard stays
 		}
 	}
 	s := section{table: t, prefix: b.opts.Name}
-	edit := make(chainEdit)
-	for name := range have.chains {
-		edit[name] = nil
+	maps.Copy(have.chains, have.nodes)
+	for _, name := range slices.Sorted(maps.Keys(have.chains)) {
+		s.drop(name, have.chains[name].print() == "", have.pinned)
+	}
+	for _, base := range slices.Sorted(maps.Keys(have.jumps)) {
+		s.jump(base, "", have.jumps[base])
 	}
 	foreign := pinnedChains(have, b.opts.Name, t)
-	s.plan(edit, have)
-	for _, base := range slices.Sorted(maps.Keys(have.jumps)) {
-		s.unjump(base, have)
-	}
 	if s.lines() == 0 {
 		return foreign
 	}
-	if err := r.restore(ctx, f, script{&s}.text(), false); err != nil {
+	input, _ := script{&s}.text()
+	if err := r.restore(ctx, f, input, false); err != nil {
 		return err
 	}
 	b.last.Written += s.lines()

@@ -3,75 +3,91 @@ package iptables
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 
 	"github.com/vipkit/vipkit/endpoints"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
-// A tree names one of the dispatches of a family.
-type tree int
-
-const (
-	treeIPs tree = iota
-	treePorts
-	treeDenyIPs
-	treeDenyPorts
-	treeClusterIPs
-	treeHealth
-	numTrees = 6
-)
-
-// A place is a site in a tree.
-type place struct {
-	tree tree
-	site site
-}
-
-// A program is what one Service port contributes to the tables of its family.
-type program struct {
-	chains  [numTables][]*chain // of this port alone
-	places  map[place]string    // of this port alone: what is done there
-	counted map[place]string    // others may have the same
-}
-
-// compile returns the program of a port, which may be nil.
-func (l *layout) compile(p *plan.Port) *program {
-	out := &program{places: make(map[place]string), counted: make(map[place]string)}
-	if p == nil {
-		return out
+// Compile returns the objects of a port, and those of the family for nil.
+func (d *dialect) Compile(p *plan.Plan, port *plan.Port, _ []object) ([]object, error) {
+	switch {
+	case port == nil:
+		return d.compileNode(p)
+	case port.Key.Family != d.ip:
+		return nil, nil
 	}
-	c := compiler{layout: l, program: out, port: p, proto: protocolOf(p.Protocol), about: keyText(p.Key), made: make(map[string]bool)}
+	if err := d.refused(port); err != nil {
+		return nil, err
+	}
+	return d.layoutOf(p).compile(port), nil
+}
+
+// compileNode returns what every node has: fixed chains, jumps to them, and trees.
+func (d *dialect) compileNode(p *plan.Plan) ([]object, error) {
+	l := d.layoutOf(p)
+	if l.servesLoopback() && d.localnetErr != nil {
+		return nil, d.localnetErr
+	}
+	var out []object
+	for t := range table(numTables) {
+		for _, c := range l.fixedChains(t) {
+			out = append(out, object{ID: id{kindChain, int(t), c.name}, Value: content{chain: c}})
+		}
+		for _, j := range hookJumps(t) {
+			out = append(out, object{ID: id{kindJump, int(t), j.base}, Value: content{do: j.rule(d.opts.Name)}})
+		}
+		out = append(out, object{ID: id{kind: kindTrees, in: int(t)}, Value: content{do: asWritten}})
+	}
+	if l.guard {
+		out = append(out, object{ID: id{kind: kindLoopback}, Value: content{do: "1"}})
+	}
+	return out, nil
+}
+
+// compile returns what a port has in the tables of its family.
+func (l *layout) compile(p *plan.Port) []object {
+	c := compiler{layout: l, port: p, proto: protocolOf(p.Protocol), about: keyText(p.Key)}
 	for i := range p.Frontends {
 		f := &p.Frontends[i]
 		c.forward(f)
 		c.deny(f)
 		if f.Kind == plan.ClusterIP {
-			out.counted[place{treeClusterIPs, addrSite(f.Addr)}] = doReject
+			c.share(treeClusterIPs, addrSite(f.Addr), doReject)
 		}
 	}
 	if p.HealthCheckNodePort != 0 {
-		out.counted[place{treeHealth, siteOf(netip.Addr{}, protocolTCP, p.HealthCheckNodePort)}] = doAccept
+		c.share(treeHealth, siteOf(netip.Addr{}, protocolTCP, p.HealthCheckNodePort), doAccept)
 	}
-	return out
+	return c.objects
 }
 
-// A compiler fills the program of one port.
+// A compiler makes the objects of one port.
 type compiler struct {
 	*layout
-	*program
-	port  *plan.Port
-	proto protocol
-	about string
-	made  map[string]bool // chains that the program has
+	port    *plan.Port
+	proto   protocol
+	about   string
+	objects []object
 }
 
-// add puts a chain into the program unless it is there.
+// add makes a chain unless it is there.
 func (c *compiler) add(t table, name string, rules func() []string) string {
-	if !c.made[name] {
-		c.made[name] = true
-		c.chains[t] = append(c.chains[t], &chain{name: name, about: c.about, rules: rules()})
+	at := id{kindChain, int(t), name}
+	if !slices.ContainsFunc(c.objects, func(o object) bool { return o.ID == at }) {
+		c.objects = append(c.objects, object{ID: at, Value: content{chain: &chain{name: name, about: c.about, rules: rules()}}})
 	}
 	return name
+}
+
+// put says what is done at a frontend.
+func (c *compiler) put(at place, do string) {
+	c.objects = append(c.objects, object{ID: at.id(), Value: content{do: do}})
+}
+
+// share says what is done at a site that other ports may have too.
+func (c *compiler) share(t tree, at site, do string) {
+	c.objects = append(c.objects, object{ID: place{t, at}.id(), Value: content{do: do}, Shared: true})
 }
 
 // siteText tells the chains of frontends apart.
@@ -92,18 +108,18 @@ func (c *compiler) forward(f *plan.Frontend) {
 	s := f.Forwarding()
 	switch {
 	case s.Forwards() && f.Restricted:
-		c.places[at] = goTo(c.add(nat, hashed(letterFirewall, c.siteText(f)), func() []string {
+		c.put(at, goTo(c.add(nat, hashed(letterFirewall, c.siteText(f)), func() []string {
 			target := goTo(c.row(s))
 			rules := make([]string, 0, len(f.Allow)+1)
 			for _, p := range f.Allow {
 				rules = append(rules, words(source(p), target))
 			}
 			return append(rules, doAccept)
-		}))
+		})))
 	case s.Forwards():
-		c.places[at] = goTo(c.row(s))
+		c.put(at, goTo(c.row(s)))
 	case f.Kind == plan.ExternalIP || f.Kind == plan.LoadBalancerIP:
-		c.places[at] = doAccept
+		c.put(at, doAccept)
 	}
 }
 
@@ -235,16 +251,16 @@ func (c *compiler) deny(f *plan.Frontend) {
 		do = goTo(c.add(filter, hashed(letterOrigin, c.siteText(f)), func() []string { return c.byOrigin(s, denyBy) }))
 	}
 	if !f.Restricted || do == doDrop {
-		c.places[at] = do
+		c.put(at, do)
 		return
 	}
-	c.places[at] = goTo(c.add(filter, hashed(letterRefuse, c.siteText(f)), func() []string {
+	c.put(at, goTo(c.add(filter, hashed(letterRefuse, c.siteText(f)), func() []string {
 		rules := make([]string, 0, len(f.Allow)+1)
 		for _, p := range f.Allow {
 			rules = append(rules, words(source(p), do))
 		}
 		return append(rules, doDrop)
-	}))
+	})))
 }
 
 func denyBy(letter byte) []string {

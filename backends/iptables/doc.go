@@ -31,6 +31,12 @@
 // with what they want, and with the rules that are really there, whatever a version of iptables adds to them when it
 // prints them. Where it prints them in a way that is not known, they say so and compare the number of rules.
 //
+// # A Service that is refused
+//
+// If iptables-restore or the kernel refuses a part of what is restored, the Backend finds out which Service ports it is, a few
+// programs for each, and writes the others; see [plan.PartialError]. The text of an error tells the line. Errors that say nothing of
+// the input, such as that of a lock that is taken or of missing rights, are those of the whole Sync.
+//
 // # Limits
 //
 //   - Session affinity is kept by the kernel's module recent, one list for each endpoint. A list
@@ -39,6 +45,8 @@
 //     connection. Lists can be seen in /proc/net/xt_recent.
 //   - The kernel replaces a legacy table as a whole: what is restored is small, but the
 //     kernel's part grows with the number of rules.
+//   - What is refused may have been preceded by a commit of the other table, which is then undone: for that moment
+//     connections to the frontends of one Sync can be dropped or rejected.
 //   - The two tables are committed one after the other, not together. In between, a connection
 //     to a frontend that changes can be dropped or rejected, but not misrouted.
 //   - FORWARD accepts what is marked for masquerading and all answers, as kube-proxy's

@@ -27,6 +27,7 @@ type fakeKernel struct {
 	log     []string // sysctls and commits in order
 
 	failSave error
+	refuse   string                   // what no rule may have; "": all are taken
 	failTry  func(text string) bool   // rules that are not understood; nil: none
 	print    func(rule string) string // how a rule is printed; nil: as it was restored
 }
@@ -101,7 +102,9 @@ func (k *fakeKernel) restore(_ context.Context, f *family, text string, try bool
 		return nil
 	}
 	k.inputs = append(k.inputs, text)
+	ends := 0 // the line of the last COMMIT
 	for part := range strings.SplitSeq(strings.TrimSuffix(text, "COMMIT\n"), "COMMIT\n") {
+		ends += strings.Count(part, "\n") + 1
 		head, body, _ := strings.Cut(part, "\n")
 		name := f.command + " " + head[1:]
 		k.commits++
@@ -115,12 +118,15 @@ func (k *fakeKernel) restore(_ context.Context, f *family, text string, try bool
 			next[c] = slices.Clone(rules)
 		}
 		for line := range strings.Lines(body) {
+			if k.refuse != "" && strings.Contains(line, k.refuse) {
+				return &refusal{ends - 1, fmt.Errorf("%s: %w", name, errFake)}
+			}
 			if err := apply(next, strings.TrimSuffix(line, "\n")); err != nil {
-				return fmt.Errorf("%s: %q: %w", name, line, err)
+				return &refusal{ends - 1, fmt.Errorf("%s: %q: %w", name, line, err)}
 			}
 		}
 		if err := consistent(next); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return &refusal{ends, fmt.Errorf("%s: %w", name, err)}
 		}
 		k.tables[name] = next
 		k.number++
@@ -266,7 +272,15 @@ func equal(tb testing.TB, got, want string) {
 	tb.Fatalf("got %d lines, want %d", len(g), len(w))
 }
 
-// A liar says that it has restored, and has not.
-type liar struct{ *fakeKernel }
+// A liar says that it has restored, and has not, for as long as it lies.
+type liar struct {
+	*fakeKernel
+	lying *bool
+}
 
-func (liar) restore(context.Context, *family, string, bool) error { return nil }
+func (l liar) restore(ctx context.Context, f *family, text string, try bool) error {
+	if *l.lying {
+		return nil
+	}
+	return l.fakeKernel.restore(ctx, f, text, try)
+}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vipkit/vipkit/proxy/plan"
 	"github.com/vipkit/vipkit/proxy/service"
 )
 
@@ -300,5 +301,36 @@ func TestKernelTakesDeepTrees(t *testing.T) {
 	onBoth(t, func(t *testing.T, v Variant) {
 		t.Helper()
 		newStory(t, node()).sync(inNamespace(t, v, Options{}), caterpillar())
+	})
+}
+
+// TestKernelRefusesOnePort gives one Service a source range that iptables-restore does not take.
+func TestKernelRefusesOnePort(t *testing.T) {
+	onBoth(t, func(t *testing.T, v Variant) {
+		t.Helper()
+		b := inNamespace(t, v, Options{})
+		s := newStory(t, node())
+		s.sync(b, many(30, 2))
+		in := many(40, 1)
+		bad := app{name: "bad", vip: "10.96.50.1", eps: localEPs, changes: []func(*service.Service){external, restricted("2001:db8::/64")}}
+		for name, svc := range with(bad).Services {
+			in.Services[name], in.Endpoints[name] = svc, endpointsOf(svc, bad.eps)
+		}
+		for range 2 {
+			err := s.try(b, in)
+			var partial *plan.PartialError
+			if !errors.As(err, &partial) || len(partial.Ports) != 1 || !strings.Contains(err.Error(), "ns1/bad:p80") {
+				t.Fatalf("Sync = %v, want one refused port", err)
+			}
+			if rules := saved(t, v); !strings.Contains(rules, "-d 10.96.0.39/32") || strings.Contains(rules, "10.96.50.1/32") {
+				t.Errorf("the others are not written, or a part of the refused port is:\n%s", rules)
+			}
+			in, s.cursor = plan.Input{}, plan.Cursor{} // a full Sync
+		}
+		bad.changes = nil
+		s.sync(b, with(bad))
+		if stats := s.restart(again(t, b)); stats.Written > 0 {
+			t.Errorf("a restart restores %d lines", stats.Written)
+		}
 	})
 }

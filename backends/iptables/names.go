@@ -3,6 +3,7 @@ package iptables
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,26 +77,35 @@ type chain struct {
 	name  string // without the prefix and "-"
 	about string // what it is for, in words
 	rules []string
+
+	// Of a chain that was read, its rules are as iptables-save prints them.
+	wasRead bool
+	saved   []string
+
+	known string // the print, if it was asked for or read
 }
 
-// print is what a chain is recognised by: the digest that its first rule carries, and the
+// print is what a chain is recognised by: what its first rule says of it, its digest and its purpose, and the
 // number of rules. It is "" if there are none.
 func (c *chain) print() string {
-	if len(c.rules) == 0 {
-		return ""
+	if c.known == "" && !c.wasRead {
+		c.known = printOf(c.digest(), len(c.rules), comment(c.about))
 	}
-	return printOf(c.digest(), len(c.rules))
+	return c.known
 }
 
-func printOf(digest string, n int) string {
+func printOf(digest string, n int, about string) string {
 	if n == 0 {
 		return ""
 	}
-	return digest + "/" + strconv.Itoa(n)
+	return digest + "/" + strconv.Itoa(n) + " " + about
 }
 
 // digest is that of all rules, in which the comment that carries it has no part.
 func (c *chain) digest() string {
+	if digest, _, ok := strings.Cut(c.known, "/"); ok {
+		return digest
+	}
 	d := newDigester("")
 	for _, r := range c.rules {
 		d.add(strings.Fields(r)) // nothing that we write is quoted, but for comments
@@ -103,9 +113,18 @@ func (c *chain) digest() string {
 	return d.text()
 }
 
-// altered is what a chain prints whose rules are not those of the digest that it carries.
-func altered(digest string) string { return digest + alteredMark }
+// equal reports whether chains have the same rules.
+func (c *chain) equal(o *chain) bool {
+	if c.wasRead || o.wasRead {
+		return c.print() == o.print()
+	}
+	return c.about == o.about && slices.Equal(c.rules, o.rules)
+}
 
-func isAltered(digest string) bool { return strings.HasSuffix(digest, alteredMark) }
+// size returns the number of rules.
+func (c *chain) size() int { return max(len(c.rules), len(c.saved)) }
 
+// alteredMark ends the print of a chain whose rules are not those of the digest that it carries.
 const alteredMark = " altered"
+
+func (c *chain) isAltered() bool { return strings.HasSuffix(c.known, alteredMark) }

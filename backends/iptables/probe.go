@@ -147,20 +147,20 @@ func (b *Backend) try(ctx context.Context, f *family, features ...feature) error
 
 // tryOptional asks for what only some ports need, once one of the changes needs it, so that
 // most nodes never ask.
-func (b *Backend) tryOptional(ctx context.Context, f *familyState, changes []plan.Change) (broke error) {
-	f.untried = slices.DeleteFunc(f.untried, func(ft feature) bool {
-		if broke != nil || !f.needs(changes, ft) {
+func (b *Backend) tryOptional(ctx context.Context, d *dialect, changes []plan.Change) (broke error) {
+	d.untried = slices.DeleteFunc(d.untried, func(ft feature) bool {
+		if broke != nil || !d.needs(changes, ft) {
 			return false
 		}
-		err := b.try(ctx, f.family, ft)
-		if process.Broke(err) {
+		err := b.try(ctx, d.family, ft)
+		if process.Broke(err) || err != nil && isPassing(err.Error()) {
 			broke = err // it is asked for again
 			return false
 		}
 		if err != nil {
-			f.missing = append(f.missing, missing{
+			d.missing = append(d.missing, missing{
 				feature: ft,
-				err:     &backends.UnsupportedError{Feature: ft.name + " of " + f.command, Err: err},
+				err:     &backends.UnsupportedError{Feature: ft.name + " of " + d.command, Err: err},
 			})
 		}
 		return true
@@ -169,9 +169,9 @@ func (b *Backend) tryOptional(ctx context.Context, f *familyState, changes []pla
 }
 
 // needs reports whether a change brings a port that needs a feature.
-func (f *familyState) needs(changes []plan.Change, ft feature) bool {
+func (d *dialect) needs(changes []plan.Change, ft feature) bool {
 	return slices.ContainsFunc(changes, func(c plan.Change) bool {
-		return c.After != nil && c.Key.Family == f.ip && ft.only(c.After)
+		return c.After != nil && c.Key.Family == d.ip && ft.only(c.After)
 	})
 }
 

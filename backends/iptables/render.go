@@ -24,11 +24,39 @@ func Render(p *plan.Plan, opts Options) (string, error) {
 		if opts.Families != nil && !slices.Contains(opts.Families, f.ip) {
 			continue
 		}
-		l := newLayout(f, opts, p)
-		l.guard = l.servesLoopback()
-		_, r := build(l, all(p))
-		s := newScript(opts.Name, r, &[numTables]*state{newState(), newState()}, true)
-		fmt.Fprintf(&b, "# %s-restore --noflush\n%s", f.command, s.text())
+		d := newDialect(f, opts)
+		d.dropInvalid, d.guardable = opts.DropInvalid, true
+		edits, err := d.everything(p)
+		if err != nil {
+			return "", fmt.Errorf("iptables: render: %w", err)
+		}
+		w := d.stage(edits)
+		text, _ := script{w.deny, w.nat, w.rest}.text()
+		fmt.Fprintf(&b, "# %s-restore --noflush\n%s", f.command, text)
 	}
 	return b.String(), nil
+}
+
+// everything returns the edits that a plan is in an empty namespace.
+func (d *dialect) everything(p *plan.Plan) ([]edit, error) {
+	var edits []edit
+	for t := range d.read {
+		d.read[t] = make(map[string]string)
+	}
+	add := func(port *plan.Port) error {
+		objects, err := d.Compile(p, port, nil)
+		for _, o := range objects {
+			edits = append(edits, edit{ID: o.ID, New: &o.Value})
+		}
+		return err
+	}
+	if err := add(nil); err != nil {
+		return nil, err
+	}
+	for port := range p.All() {
+		if err := add(port); err != nil {
+			return nil, err
+		}
+	}
+	return edits, nil
 }

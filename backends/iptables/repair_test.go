@@ -262,10 +262,9 @@ func TestStaleChainInUse(t *testing.T) {
 	name := "VIPKIT-" + hashed(letterCluster, "ns1/a:p80 tcp")
 	k.tables["iptables nat"]["OUTPUT"] = append(k.tables["iptables nat"]["OUTPUT"], "-s 192.0.2.1/32 -j "+name)
 	k.number++
-	if err := s.try(b, without("a")); err == nil {
-		t.Fatal("the kernel deletes a chain in use")
+	if stats := s.sync(b, without("a")); !stats.Full {
+		t.Error("the tables were not read after the kernel refused to delete a chain in use")
 	}
-	s.sync(b, plan.Input{})
 	if rules, ok := k.tables["iptables nat"][name]; !ok || len(rules) > 0 {
 		t.Errorf("the chain in use has %q, want it empty", rules)
 	}

@@ -24,16 +24,22 @@ func rulesOf(t *testing.T, p *plan.Plan, o Options, tb table, name string) []str
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLayout(families()[0], o, p)
-	_, r := build(l, all(p))
-	edit := r.nat
-	if tb == filter {
-		edit = r.filter()
+	d := newDialect(families()[0], o)
+	d.guardable = true
+	edits, err := d.everything(p)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if edit[name] == nil {
-		t.Fatalf("no chain %s", name)
+	w := d.stage(edits)
+	for _, s := range []*section{w.deny, w.nat, w.rest} {
+		for _, c := range s.fill {
+			if s.table == tb && c.name == name {
+				return c.rules
+			}
+		}
 	}
-	return edit[name].rules
+	t.Fatalf("no chain %s", name)
+	return nil
 }
 
 func poolOf(key string) string { return hashed(letterCluster, key) }

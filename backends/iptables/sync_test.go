@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -65,9 +66,16 @@ func TestAnyHistoryEndsInTheSameRules(t *testing.T) {
 				at := k.commits + 1 + r.IntN(5)
 				k.fail = func(_ string, commit int) error { return failAt(commit, at) }
 			}
+			if r.IntN(5) == 0 {
+				k.refuse = []string{"10.200.1.1:8080", "10.200.2.1:8080", "--dport 80 ", "REJECT", "-X VIPKIT-S", "-X VIPKIT-D", "[", "198.51.100.0/24"}[r.IntN(8)]
+			}
 			err := s.try(b, in)
-			if k.fail = nil; err != nil && !errors.Is(err, errFake) {
+			refused := k.refuse != "" // perhaps the way back too
+			if k.fail, k.refuse = nil, ""; err != nil && !errors.Is(err, errFake) && !refused {
 				t.Fatalf("seed %d, step %d: %v", seed, step, err)
+			}
+			if err != nil && r.IntN(2) == 0 && s.try(b, plan.Input{}) == nil {
+				equal(t, k.all(), s.fresh())
 			}
 			if err != nil || r.IntN(6) == 0 {
 				b = k.backend(t, Options{})
@@ -252,5 +260,53 @@ func TestSyncStopsBetweenFamilies(t *testing.T) {
 	err := b.Sync(canceled(t), plan.Full(s.plan))
 	if err == nil || !strings.Contains(err.Error(), "context canceled") {
 		t.Errorf("Sync = %v, want the context's error", err)
+	}
+}
+
+// TestOneRefusedPortDoesNotKeepOthersBack has the kernel refuse one Service among many, in different commits.
+func TestOneRefusedPortDoesNotKeepOthersBack(t *testing.T) {
+	bad := app{name: "svc7", vip: manyVIP(7).String(), eps: "10.66.6.6:8080@n2"}
+	denying := app{name: "svc7", vip: manyVIP(7).String(), changes: []func(*service.Service){func(s *service.Service) {
+		s.IPv4.LoadBalancerIPs = []netip.Addr{addr("203.0.113.66")}
+		s.IPv4.SourceRanges = []netip.Prefix{prefix("10.66.6.6/32")}
+	}}}
+	for name, next := range map[string]app{"in table nat": bad, "in table filter": denying} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarted %t", name, restarted), func(t *testing.T) {
+				k := newFakeKernel()
+				b, s := k.backend(t, Options{}), newStory(t, node())
+				s.sync(b, many(40, 2))
+				before := s.plan
+				k.refuse = "10.66.6.6"
+				in := with(next)
+				for i := range 40 {
+					a := app{name: fmt.Sprint("new", i), vip: fmt.Sprintf("10.96.100.%d", i), eps: localEPs}
+					if i%2 == 0 {
+						a.eps = ""
+					}
+					in.Services[nameOf(a.name)], in.Endpoints[nameOf(a.name)] = with(a).Services[nameOf(a.name)], with(a).Endpoints[nameOf(a.name)]
+				}
+				if restarted {
+					b, s.cursor = k.backend(t, Options{}), plan.Cursor{}
+				}
+				err := s.try(b, in)
+				var partial *plan.PartialError
+				if !errors.As(err, &partial) || len(partial.Ports) != 1 || !errors.Is(err, errFake) {
+					t.Fatalf("Sync = %v, want one refused port", err)
+				}
+				for key := range partial.Ports {
+					if restarted { // which of the old chains are the port's is not known
+						break
+					}
+					equal(t, k.all(), (&story{tb: t, plan: s.plan.Hold(map[plan.Key]*plan.Port{key: before.Port(key)})}).fresh())
+				}
+				if changed, err := b.Check(t.Context()); len(changed) > 0 || err != nil {
+					t.Errorf("Check = %q, %v", changed, err)
+				}
+				k.refuse = ""
+				s.sync(b, plan.Input{})
+				equal(t, k.all(), s.fresh())
+			})
+		}
 	}
 }

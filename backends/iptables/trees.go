@@ -1,11 +1,11 @@
 package iptables
 
 import (
-	"math/bits"
 	"net/netip"
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 )
 
 // leafSize is how many rules for single sites a chain has at most. More are split.
@@ -15,46 +15,63 @@ const leafSize = 16
 // rules: 2.5 on average.
 const fanOut = 4
 
-// A site is an address, a protocol and a port as bytes, so that sites sort by their
-// bits and have prefixes. The address is missing in what is found by port only, and
-// protocol and port in what is found by address only.
-type site string
+// A tree names one of the dispatches of a family.
+type tree int
 
 const (
-	protocolBits = 8
-	portBits     = 16
+	treeIPs tree = iota
+	treePorts
+	treeDenyIPs
+	treeDenyPorts
+	treeClusterIPs
+	treeHealth
+	numTrees = 6
 )
 
-func siteOf(a netip.Addr, p protocol, port uint16) site {
-	b := append(a.AsSlice(), byte(p), byte(port>>8), byte(port))
-	return site(b)
+// A treeKind is what is the same for a tree in both families.
+type treeKind struct {
+	table   table
+	root    string
+	about   string
+	byIP    bool // sites have addresses
+	denying bool // table filter takes up what is new before table nat, and forgets what is old after it
 }
 
-func addrSite(a netip.Addr) site { return site(a.AsSlice()) }
-
-// common returns the number of leading bits that a and b share.
-func common(a, b site) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if x := a[i] ^ b[i]; x != 0 {
-			return i*8 + bits.LeadingZeros8(x)
-		}
+func trees() [numTrees]treeKind {
+	return [numTrees]treeKind{
+		treeIPs:        {nat, chainIPs, "frontends", true, false},
+		treePorts:      {nat, chainPorts, "NodePorts", false, false},
+		treeDenyIPs:    {filter, chainDenyIPs, "frontends that deny", true, true},
+		treeDenyPorts:  {filter, chainDenyPorts, "NodePorts that deny", false, true},
+		treeClusterIPs: {filter, chainClusterIPs, "ClusterIPs", true, false},
+		treeHealth:     {filter, chainHealth, "health checks", false, false},
 	}
-	return n * 8
 }
 
-// first returns s with all bits but the first n cleared.
-func (s site) first(n int) site {
-	b := []byte(s)
-	for i := range b {
-		switch keep := n - i*8; {
-		case keep <= 0:
-			b[i] = 0
-		case keep < 8:
-			b[i] &^= 0xff >> keep
+func (t tree) root() string { return trees()[t].root }
+
+// bits returns how many bits of a site are its address.
+func (k treeKind) bits(f *family) int {
+	if k.byIP {
+		return f.bits
+	}
+	return 0
+}
+
+// isNode reports whether a chain is one of a tree below its root.
+func isNode(name string) bool { return strings.HasPrefix(name, string(letterNode)+"-") }
+
+// isTreeChain reports whether a chain of a table belongs to one of its trees.
+func isTreeChain(t table, name string) bool {
+	if isNode(name) {
+		return true
+	}
+	for _, k := range trees() {
+		if k.table == t && k.root == name {
+			return true
 		}
 	}
-	return site(b)
+	return false
 }
 
 // A dispatch is a tree of chains that finds a site in few rules. Its shape follows from the
@@ -72,6 +89,62 @@ type dispatch struct {
 
 func newDispatch(root, about string, addrBits int) *dispatch {
 	return &dispatch{root: root, about: about, addrs: addrBits, to: make(map[site]string)}
+}
+
+// fill reads the sites of a tree from chains of the kernel, as far as it understands their rules.
+func (d *dispatch) fill(read map[string]*chain, prefix string) {
+	found := make(map[site]string)
+	left, seen := []string{d.root}, map[string]bool{d.root: true}
+	for len(left) > 0 {
+		name := left[len(left)-1]
+		left = left[:len(left)-1]
+		c := read[name]
+		if c == nil {
+			continue
+		}
+		for _, r := range c.saved {
+			_, _, words := cutDigest(splitQuoted(r))
+			k, do, ok := d.parse(canonical(words, prefix+"-"))
+			child := strings.TrimPrefix(do, goTo(""))
+			switch {
+			case isNode(child) && !seen[child]:
+				seen[child] = true
+				left = append(left, child)
+			case ok && !isNode(child):
+				found[k] = do
+			}
+		}
+	}
+	d.set(found)
+}
+
+// parse reads a canonical rule: the site that it matches and what it does there. ok is false if it matches something else.
+func (d *dispatch) parse(options []string) (k site, do string, ok bool) {
+	var a, end []byte
+	ok = true
+	for _, o := range options {
+		name, value, _ := strings.Cut(o, " ")
+		switch name {
+		case "-d":
+			p, err := netip.ParsePrefix(value)
+			ok = ok && err == nil && p.IsSingleIP()
+			a = p.Addr().AsSlice()
+		case "-p":
+			proto, known := protocolNamed(value)
+			ok = ok && known
+			end = append([]byte{byte(proto)}, end...)
+		case "--dport":
+			port, err := strconv.ParseUint(value, 10, portBits)
+			ok = ok && err == nil
+			end = append(end, byte(port>>8), byte(port))
+		case "-m":
+		case "-g", "-j":
+			do = o
+		default:
+			ok = false
+		}
+	}
+	return site(append(a, end...)), do, ok && len(a) == d.addrs/8 && (len(end) == 3 || len(end) == 0 && len(a) > 0)
 }
 
 // A chainEdit is the new content of chains by name, nil for one to be deleted.
@@ -115,6 +188,32 @@ func (d *dispatch) all() chainEdit {
 	return d.walk(nil, func(string) bool { return true })
 }
 
+// was returns what is done now at sites that shall change.
+func (d *dispatch) was(changes map[site]string) map[site]string {
+	old := make(map[site]string, len(changes))
+	for k := range changes {
+		old[k] = d.to[k]
+	}
+	return old
+}
+
+// set is update, for who does not ask about chains.
+func (d *dispatch) set(changes map[site]string) { d.put(d.differing(changes), changes) }
+
+// equals reports whether chains that were read are those of the trees.
+func equals(list []*dispatch, read map[string]*chain) bool {
+	n := 0
+	for _, d := range list {
+		for name, c := range d.all() {
+			if have := read[name]; have == nil || have.print() != c.print() {
+				return false
+			}
+			n++
+		}
+	}
+	return n == len(read)
+}
+
 // differing returns the sites at which changes do something else than is done now, sorted.
 func (d *dispatch) differing(changes map[site]string) []site {
 	touched := make([]site, 0, len(changes))
@@ -143,40 +242,6 @@ func (d *dispatch) put(touched []site, changes map[site]string) {
 		d.to[k] = what
 	}
 	d.keys = insertSorted(deleteSorted(d.keys, gone), come)
-}
-
-// deleteSorted takes some keys, all of which are there, out of many. Each key moves at most once, in
-// long runs: two keys of 50,000 cost no more than one.
-func deleteSorted(keys, gone []site) []site {
-	to, from := 0, 0
-	for i, k := range gone {
-		at, _ := slices.BinarySearch(keys[from:], k)
-		if at += from; i == 0 {
-			to = at
-		} else {
-			to += copy(keys[to:], keys[from:at])
-		}
-		from = at + 1
-	}
-	if from > 0 {
-		to += copy(keys[to:], keys[from:])
-		clear(keys[to:])
-		keys = keys[:to]
-	}
-	return keys
-}
-
-// insertSorted puts some keys, none of which is there, among many, from the last to the first.
-func insertSorted(keys, come []site) []site {
-	end := len(keys) // of what has not moved yet
-	keys = slices.Grow(keys, len(come))[:len(keys)+len(come)]
-	for i, key := range slices.Backward(come) {
-		at, _ := slices.BinarySearch(keys[:end], key)
-		copy(keys[at+i+1:], keys[at:end])
-		keys[at+i] = key
-		end = at
-	}
-	return keys
 }
 
 // walk returns the chains that lead to touched sites, the root at least, and of the others those that enter

@@ -116,8 +116,11 @@ func comment(s string) string {
 
 // text returns the lines that fill a chain.
 func (c *chain) text(prefix string) []string {
-	lines := make([]string, 0, len(c.rules))
+	lines := make([]string, 0, c.size())
 	name := prefix + "-" + c.name
+	for _, r := range c.saved {
+		lines = append(lines, "-A "+name+" "+r)
+	}
 	for i, r := range c.rules {
 		if i == 0 {
 			r = `-m comment --comment "` + c.digest() + " " + comment(c.about) + `" ` + r

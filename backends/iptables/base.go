@@ -8,12 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vipkit/vipkit/backends/internal/sameaddr"
+	"github.com/vipkit/vipkit/internal/ip"
 	"github.com/vipkit/vipkit/proxy/plan"
 )
 
 // A layout is what the rules of one family depend on besides the Services.
 type layout struct {
 	*family
+	plan        *plan.Plan // that it was made for
 	mark        uint32
 	dropInvalid bool
 	guard       bool // loopback is to be protected, since we set route_localnet
@@ -29,7 +31,7 @@ type layout struct {
 func newLayout(f *family, o Options, p *plan.Plan) *layout {
 	cfg := p.Config()
 	l := &layout{
-		family: f, mark: o.MasqueradeMark, dropInvalid: o.DropInvalid,
+		family: f, plan: p, mark: o.MasqueradeMark,
 		podCIDRs: f.own(cfg.Node.PodCIDRs), podInterfaces: usableInterfaces(cfg.PodInterfaces), serviceCIDRs: f.own(cfg.ServiceCIDRs),
 		nodePorts: p.NodePortAddresses(f.ip),
 	}
@@ -56,13 +58,6 @@ func (f *family) own(prefixes []netip.Prefix) []netip.Prefix {
 
 // servesLoopback reports whether NodePorts are served on loopback addresses.
 func (l *layout) servesLoopback() bool { return len(l.nodePorts.Prefixes) > 0 }
-
-// equal reports whether the same Services have the same rules in both layouts.
-func (l *layout) equal(o *layout) bool {
-	return l.ip == o.ip && l.mark == o.mark && l.dropInvalid == o.dropInvalid && l.guard == o.guard &&
-		slices.Equal(l.podCIDRs, o.podCIDRs) && slices.Equal(l.podInterfaces, o.podInterfaces) &&
-		slices.Equal(l.serviceCIDRs, o.serviceCIDRs) && l.nodePorts.Equal(o.nodePorts)
-}
 
 // fixedChains returns the chains that a table always has, those of dispatches aside.
 func (l *layout) fixedChains(t table) []*chain {
@@ -159,4 +154,129 @@ func (l *layout) perNodePortAddress(what string) []string {
 		rules = append(rules, words(destination(p), doReturn))
 	}
 	return append(rules, words(toNode, what))
+}
+
+// A protocol is the number of a transport protocol.
+type protocol uint8
+
+const (
+	protocolTCP  protocol = 6
+	protocolUDP  protocol = 17
+	protocolSCTP protocol = 132
+)
+
+func protocolOf(p corev1.Protocol) protocol {
+	switch p {
+	case corev1.ProtocolUDP:
+		return protocolUDP
+	case corev1.ProtocolSCTP:
+		return protocolSCTP
+	case corev1.ProtocolTCP:
+	}
+	return protocolTCP
+}
+
+// String returns the name that iptables uses.
+func (p protocol) String() string {
+	switch p {
+	case protocolUDP:
+		return "udp"
+	case protocolSCTP:
+		return "sctp"
+	case protocolTCP:
+	}
+	return "tcp"
+}
+
+// protocolNamed is the reverse of String.
+func protocolNamed(name string) (protocol, bool) {
+	for _, p := range []protocol{protocolTCP, protocolUDP, protocolSCTP} {
+		if p.String() == name {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
+// A family is IPv4 or IPv6, and what differs between them.
+type family struct {
+	ip       corev1.IPFamily
+	command  string // begins the names of the programs
+	bits     int    // of an address
+	loopback netip.Prefix
+}
+
+func families() []*family {
+	return []*family{
+		{ip: corev1.IPv4Protocol, command: "iptables", bits: 32, loopback: netip.MustParsePrefix("127.0.0.0/8")},
+		{ip: corev1.IPv6Protocol, command: "ip6tables", bits: 128, loopback: netip.MustParsePrefix("::1/128")},
+	}
+}
+
+// has reports whether a belongs to the family.
+func (f *family) has(a netip.Addr) bool {
+	return ip.Family(a) == f.ip
+}
+
+// A table is one of the two tables that have our chains.
+type table int
+
+const (
+	nat table = iota
+	filter
+	numTables = 2
+)
+
+// String returns the name that iptables uses.
+func (t table) String() string {
+	if t == nat {
+		return "nat"
+	}
+	return "filter"
+}
+
+// A hookJump is a jump from a built-in chain to one of ours, the only rules of ours outside
+// our own chains.
+type hookJump struct {
+	base, to string
+}
+
+func hookJumps(t table) []hookJump {
+	if t == nat {
+		return []hookJump{{"PREROUTING", chainServices}, {"OUTPUT", chainServices}, {"POSTROUTING", chainPostrouting}}
+	}
+	return []hookJump{{"INPUT", chainInput}, {"FORWARD", chainForward}, {"OUTPUT", chainOutput}}
+}
+
+// byOrigin returns rules that do for each origin what its letter says. The order
+// pod, node, outside decides for a source that is several of them.
+func (l *layout) byOrigin(s plan.Shape, what func(letter byte) []string) []string {
+	var rules []string
+	add := func(match string, letter byte) {
+		for _, do := range what(letter) {
+			rules = append(rules, words(match, do))
+		}
+	}
+	pod, node, outside := s[plan.FromPod], s[plan.FromNode], s[plan.FromOutside]
+	if pod != node || node != outside {
+		for _, match := range l.podSources() {
+			add(match, pod)
+		}
+	}
+	if node != outside {
+		add(fromNode, node)
+	}
+	add("", outside)
+	return rules
+}
+
+func (l *layout) podSources() []string {
+	var matches []string
+	for _, p := range l.podCIDRs {
+		matches = append(matches, source(p))
+	}
+	for _, name := range l.podInterfaces {
+		matches = append(matches, inInterface(name))
+	}
+	return matches
 }

@@ -62,11 +62,12 @@ func TestBrokenPrograms(t *testing.T) {
 	t.Run("fault F14 a restore that writes nothing", func(t *testing.T) {
 		k := newFakeKernel()
 		b := k.backend(t, Options{})
-		b.runner = liar{k}
+		lying := true
+		b.runner = liar{k, &lying}
 		if err := b.Sync(t.Context(), full); !errors.Is(err, errNothingWritten) {
 			t.Errorf("Sync = %v, want %v", err, errNothingWritten)
 		}
-		b.runner = k
+		lying = false
 		if err := b.Sync(t.Context(), full); err != nil || !b.LastStats().Full {
 			t.Errorf("the next Sync: %v and %+v, want all written", err, b.LastStats())
 		}
