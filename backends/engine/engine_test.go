@@ -113,6 +113,28 @@ func TestHeldPortGivesUpAnAddress(t *testing.T) {
 	}
 }
 
+// An address that passes to a port which is refused does not stay with the one that let go of it, also if everything is read.
+func TestRefusedReceiverOfAMove(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		r := newRig(t)
+		r.set("a", "198.51.100.1", "b", "")
+		r.sync()
+		r.plane.refused = map[string]bool{"b": true}
+		r.set("a", "", "b", "198.51.100.1")
+		if full {
+			r.cursor.Reset()
+		}
+		if bad := r.sync(); !slices.Equal(bad, []string{"b"}) {
+			t.Errorf("full %t: not done: %v, want b", full, bad)
+		}
+		r.has(vip, "")
+		r.has("10.0.0.98:80", of("b")) // as it was
+		r.plane.refused = nil
+		r.sync()
+		r.has(vip, of("b"))
+	}
+}
+
 // An address that passes from one port to another is never without one: it is one edit of one write.
 func TestMoveIsOneEdit(t *testing.T) {
 	r := newRig(t)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,8 +58,8 @@ func (r *round[ID, V]) sync(ctx context.Context) error {
 		}
 	}
 	if r.stats.Full {
-		r.e.held, r.e.kept = make(map[plan.Key]version[ID, V]), make(map[plan.Key][]Object[ID, V])
 		r.e.claims = make(claims[ID, V])
+		maps.DeleteFunc(r.e.kept, func(k plan.Key, _ []Object[ID, V]) bool { return d.New.Port(k) == nil })
 	}
 	if err := r.writeAll(ctx); err != nil {
 		return err
@@ -81,6 +82,7 @@ func (r *round[ID, V]) keys(ctx context.Context) ([]plan.Key, error) {
 		for port := range d.New.All() {
 			keys = append(keys, port.Key)
 		}
+		keys = slices.AppendSeq(keys, maps.Keys(r.e.held))
 	case d.Config:
 		keys = append(keys, plan.Key{})
 		for _, p := range []*plan.Plan{d.New, r.e.base} {
@@ -110,7 +112,8 @@ func (r *round[ID, V]) prepare(k plan.Key) error {
 	case !r.stats.Full:
 		s.from = before
 	case r.delta.New.Port(k) == nil && k != (plan.Key{}):
-		s.from = r.left(k, before)
+		// So that the port can be named if it cannot be removed.
+		s.from = r.listed(k, stage[ID, V]{port: before.port})
 	}
 	s.to, err = r.compile(k, before)
 	switch {
@@ -123,26 +126,37 @@ func (r *round[ID, V]) prepare(k plan.Key) error {
 	}
 	if len(s.from.objects) > 0 || len(s.to.objects) > 0 || s.from.held || s.to.held {
 		r.steps = append(r.steps, s)
+		return nil
 	}
+	delete(r.e.held, k)
 	return nil
 }
 
-// left returns what was listed of a port that is not in the plan any more, as far as its versions of before tell, so that the
-// port can be named if it cannot be removed.
-func (r *round[ID, V]) left(k plan.Key, before stage[ID, V]) stage[ID, V] {
-	i, ok := slices.BinarySearchFunc(r.delta.Changes, k, func(c plan.Change, k plan.Key) int { return c.Key.Compare(k) })
-	if !ok {
-		return stage[ID, V]{}
+// listed returns what was listed of a port: of the objects that it may have in place by all that is known, or, if nothing
+// is known because an earlier process wrote it, of those that it shall have.
+func (r *round[ID, V]) listed(k plan.Key, after stage[ID, V]) stage[ID, V] {
+	s := stage[ID, V]{port: after.port}
+	before, _ := r.inPlace(k) // what cannot be compiled any more names no objects
+	objects := before.objects
+	var versions []*plan.Port
+	if i, ok := slices.BinarySearchFunc(r.delta.Changes, k, func(c plan.Change, k plan.Key) int { return c.Key.Compare(k) }); ok {
+		versions = r.delta.Changes[i].Before
 	}
-	var after stage[ID, V]
-	for _, port := range r.delta.Changes[i].Before {
-		after.port = port
-		if objects, err := r.e.dialect.Compile(r.delta.New, port, nil); err == nil {
-			after.objects = append(after.objects, objects...)
+	for _, port := range versions {
+		s.port = cmp.Or(s.port, port)
+		if more, err := r.e.dialect.Compile(r.delta.New, port, nil); err == nil {
+			objects = slices.Concat(objects, more)
 		}
 	}
-	s := r.hold(before, after)
-	s.held = false
+	if r.e.base == nil && len(versions) == 0 {
+		objects = after.objects
+	}
+	for _, o := range objects {
+		if v, ok := r.e.strays[o.ID]; ok {
+			o.Value = v
+			s.objects = append(s.objects, o)
+		}
+	}
 	return s
 }
 
@@ -184,23 +198,16 @@ func (r *round[ID, V]) remembers(p *plan.Port) bool {
 	return p != nil && r.e.opts.Remember != nil && r.e.opts.Remember(p)
 }
 
-// hold returns a port as it is in place, to stay so. Where that was listed, the list says it; what the port had and
-// what it shall have say which objects are the port's.
+// hold returns a port as it is in place, to stay so.
 func (r *round[ID, V]) hold(before, after stage[ID, V]) stage[ID, V] {
-	s := stage[ID, V]{port: before.port, objects: before.objects, held: true}
+	s := before
 	if s.port == nil {
 		s.port = after.port
 	}
-	if !r.stats.Full {
-		return s
+	if r.stats.Full {
+		s = r.listed(s.port.Key, stage[ID, V]{port: s.port, objects: after.objects})
 	}
-	s.objects = nil
-	for _, o := range slices.Concat(before.objects, after.objects) {
-		if v, ok := r.e.strays[o.ID]; ok {
-			o.Value = v
-			s.objects = append(s.objects, o)
-		}
-	}
+	s.held = true
 	return s
 }
 

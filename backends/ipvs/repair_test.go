@@ -34,7 +34,7 @@ func TestCheck(t *testing.T) {
 		"virtual server":           func() error { return w.ipvs.DeleteServer(k) },
 		"virtual server TCP":       func() error { return w.ipvs.DeleteReal(k, addrPort("10.180.0.1:8080")) },
 		"virtual server TCP 10":    func() error { return w.ipvs.SetServer(ipvs.VirtualServer{ServerKey: k, Scheduler: "sh"}) },
-		"virtual server TCP 10.96.0.10:80 was changed": func() error {
+		"changed: virtual server TCP 10.96.0.10:80": func() error {
 			return element((*knftables.Transaction).Delete, "masquerade-outside-4", "10.96.0.10", "tcp", "80")
 		},
 		"cluster-ips-4 10.96.0.10": func() error { return element((*knftables.Transaction).Delete, "cluster-ips-4", "10.96.0.10") },
