@@ -14,14 +14,17 @@ import (
 // The test of a backend whose data plane is the kernel.
 func ExampleRun() {
 	newBackend := func(*testing.T) backends.Backend { return new(fake.Backend) } // yours
-	_ = func(t *testing.T) {                                                     // TestConformance
+	testConformance := func(t *testing.T) {
+		t.Helper()
 		backendtest.Run(t, backendtest.Config{New: newBackend})
 	}
+	_ = testConformance // go test calls it
 }
 
 // The test of a backend with a data plane of its own, which outlives its processes.
 func ExampleRun_node() {
-	_ = func(t *testing.T) { // TestConformance
+	testConformance := func(t *testing.T) {
+		t.Helper()
 		backendtest.Run(t, backendtest.Config{Node: func(*testing.T) func(*testing.T) backends.Backend {
 			last := &fake.Backend{}
 			return func(*testing.T) backends.Backend {
@@ -30,6 +33,7 @@ func ExampleRun_node() {
 			}
 		}})
 	}
+	_ = testConformance // go test calls it
 }
 
 // Scenarios can be read, also by people.

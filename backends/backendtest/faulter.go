@@ -155,7 +155,7 @@ func (p *player) playEveryWrite(t *testing.T) {
 		again := false
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d restarted=%t", n, restarted), func(t *testing.T) {
-				again = p.failOnce(t, n, restarted, before, after)
+				again = p.failOnce(t, n, restarted)
 			})
 		}
 		if !again || t.Failed() {
@@ -165,13 +165,14 @@ func (p *player) playEveryWrite(t *testing.T) {
 }
 
 // failOnce reports whether there was a write n.
-func (p *player) failOnce(t *testing.T, n int, restarted bool, before, after step) (tried bool) {
+func (p *player) failOnce(t *testing.T, n int, restarted bool) (tried bool) {
 	t.Helper()
+	before, after := p.scenario.steps[0], p.scenario.steps[1]
 	p.reset(t)
 	p.apply(t, before)
 	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
 	p.apply(t, after)
-	f := p.backend.(Faulter) //nolint:errcheck,forcetypeassert // or this would not be played
+	f := p.backend.(Faulter) //nolint:forcetypeassert // or this would not be played
 	failure := &alarm{}
 	p.inNode(t, func() error {
 		f.FailWrite(n, failure)

@@ -36,6 +36,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
+	t.Helper()
 	p := &plane{has: map[string]string{}}
 	return &rig{T: t, plane: p, engine: engine.New(p, engine.Options{Name: "test"}), plan: plan.New(config())}
 }

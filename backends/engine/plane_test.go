@@ -61,7 +61,7 @@ func (p *plane) Compile(pl *plan.Plan, port *plan.Port, prev []object) ([]object
 			}
 		case plan.ClusterIP:
 			out = append(out, object{ID: at, Value: who}, object{ID: "all of " + f.Addr.String(), Value: "refuse", Shared: true})
-		default:
+		case plan.ExternalIP, plan.LoadBalancerIP:
 			out = append(out, object{ID: at, Value: who, Shared: true, Rank: 1}, object{ID: "bound " + f.Addr.String(), Value: "yes", Shared: true})
 		}
 	}

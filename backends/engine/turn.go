@@ -53,7 +53,7 @@ func (r *round[ID, V]) turn(steps []*step[ID, V]) *turn[ID, V] {
 	return t
 }
 
-// note takes down what is in place of an object: own is what a port has that nobody else claims.
+// note records what is in place of an object: own is what a port has that nobody else claims.
 func (r *round[ID, V]) note(t *turn[ID, V], id ID, own *V) {
 	if _, ok := t.index[id]; ok {
 		return

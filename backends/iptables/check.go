@@ -30,15 +30,15 @@ func (b *Backend) Check(ctx context.Context) (changed []string, err error) {
 	var errs []error
 	for _, f := range b.families {
 		f.dialect.checking = true
-		found, err := f.engine.Check(ctx)
+		found, unread := f.engine.Check(ctx)
 		f.dialect.checking = false
 		for _, text := range found {
 			changed = append(changed, fmt.Sprintf("%s %s", f.dialect.ip, text))
 		}
-		if err == nil && f.dialect.blind {
-			err = fmt.Errorf("iptables %s: check: rules are printed in a way that is not known, so only their number was compared", f.dialect.ip)
+		if unread == nil && f.dialect.blind {
+			unread = fmt.Errorf("iptables %s: check: rules are printed in a way that is not known, so only their number was compared", f.dialect.ip)
 		}
-		errs = append(errs, err)
+		errs = append(errs, unread)
 	}
 	if err = errors.Join(errs...); err == nil && len(changed) == 0 {
 		b.generation = now

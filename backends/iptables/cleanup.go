@@ -25,8 +25,8 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	errs := []error{err}
 	for _, r := range cleaners {
 		for _, f := range families() {
-			if err := b.cleanFamily(ctx, r, f); err != nil {
-				errs = append(errs, fmt.Errorf("iptables: clean up %s: %w", f.ip, err))
+			if failed := b.cleanFamily(ctx, r, f); failed != nil {
+				errs = append(errs, fmt.Errorf("iptables: clean up %s: %w", f.ip, failed))
 			}
 		}
 	}

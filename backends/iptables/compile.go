@@ -14,7 +14,7 @@ func (d *dialect) Compile(p *plan.Plan, port *plan.Port, _ []object) ([]object, 
 	switch {
 	case port == nil:
 		return d.compileNode(p)
-	case port.Key.Family != d.ip:
+	case port.Family != d.ip:
 		return nil, nil
 	}
 	if err := d.refused(port); err != nil {

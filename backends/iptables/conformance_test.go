@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 	for _, v := range []Variant{NFT, Legacy} {
 		t.Run(string(v), func(t *testing.T) {
 			backendtest.Run(t, backendtest.Config{
-				New:    func(t *testing.T) backends.Backend { return newConforming(t, v) },
+				New:    func(t *testing.T) backends.Backend { t.Helper(); return newConforming(t, v) },
 				Limits: []backendtest.Limit{backendtest.NoLoopbackNodePorts},
 			})
 		})

@@ -116,7 +116,7 @@ func (d *dialect) yieldTables(now *snapshot, yield func(id, content) bool) bool 
 			}
 		}
 		for base := range s.jumps {
-			if !yield(id{kindJump, t, base}, content{do: d.jumpOf(s, table(t), base)}) {
+			if !yield(id{kindJump, t, base}, content{do: d.jumpOf(s, base)}) {
 				return false
 			}
 		}
@@ -139,7 +139,7 @@ func (d *dialect) yieldTables(now *snapshot, yield func(id, content) bool) bool 
 }
 
 // jumpOf returns the jump from a built-in chain, or what is wrong with it. That it is no longer the first rule is not for Check.
-func (d *dialect) jumpOf(s *state, t table, base string) string {
+func (d *dialect) jumpOf(s *state, base string) string {
 	jumps := s.jumps[base]
 	if len(jumps) == 1 && (d.checking || s.first[base] == jumps[0]) {
 		return jumps[0]

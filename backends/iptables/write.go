@@ -151,11 +151,11 @@ func (w *writing) turn(s *section, changes func(tree) map[site]string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(edit)) {
 		c := edit[name]
-		print, known := read[name]
+		have, known := read[name]
 		switch {
 		case c == nil:
 			s.drop(name, false, w.d.pinned[s.table])
-		case !known || print != c.print():
+		case !known || have != c.print():
 			s.fill = append(s.fill, c)
 		}
 	}

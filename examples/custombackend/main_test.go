@@ -65,7 +65,7 @@ func (f *faulty) fail(_ Match, flow *Flow) error {
 }
 
 // Image returns the flows, for comparison.
-func (f *faulty) Image(context.Context) (string, error) {
+func (f *faulty) Image(context.Context) (string, error) { //nolint:unparam // as backendtest.Imager asks
 	var out strings.Builder
 	for m, flow := range f.Switch.flows {
 		fmt.Fprintln(&out, m, flow.Frontend, flow.Port.Endpoints(plan.ClusterPool), flow.Port.Endpoints(plan.LocalPool))

@@ -133,7 +133,7 @@ func readResults(name string) ([]test, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	var tests []test
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		if state, title, ok := strings.Cut(sc.Text(), " "); ok {

@@ -50,7 +50,7 @@ func main() {
 	defer stop()
 	code, err := run(ctx, o)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "mutate:", err) //nolint:errcheck // for people
+		fmt.Fprintln(os.Stderr, "mutate:", err)
 	}
 	stop()
 	os.Exit(code)

@@ -104,7 +104,7 @@ func TestDraw(t *testing.T) {
 		}
 		return strings.Join(keys, "\n")
 	}
-	if drawn(1) != drawn(1) || drawn(1) == drawn(2) {
+	if first := drawn(1); drawn(1) != first || drawn(2) == first {
 		t.Error("the seed does not decide what is drawn")
 	}
 }

@@ -111,6 +111,7 @@ func (e edit) wrap(original string) string {
 		return fmt.Sprintf("(mutantOn(%d) && (%s) || !mutantOn(%d) && (%s))", e.id, e.alt, e.id, original)
 	case statement:
 		return fmt.Sprintf("if !mutantOn(%d) { %s }", e.id, original)
+	case value:
 	}
 	typ := ""
 	if e.typ != "" {
