@@ -30,6 +30,7 @@ func (p *player) restart(t *testing.T, last []line) {
 	p.world.cursor = plan.Cursor{}
 	again := afterRestart(last)
 	stop := p.traffic(t, last, again)
+	defer stop() // also if Sync fails: it reports to t
 	p.inNode(t, func() error { return p.world.sync(t.Context(), p.backend) })
 	stop()
 	p.compareImage(t, p.images.last, "after a restart")

@@ -164,7 +164,7 @@ func (e *Engine[ID, V]) report(ctx context.Context, s backends.Stats, err error)
 		e.opts.OnSync(s)
 	}
 	if e.opts.Logger != nil {
-		e.opts.Logger.LogAttrs(ctx, slog.LevelDebug, e.opts.Name+" sync", slog.Any("stats", s), slog.Any("error", err))
+		e.opts.Logger.LogAttrs(ctx, slog.LevelDebug, e.opts.Name+" sync", slog.Any("", s), slog.Any("error", err))
 	}
 }
 
