@@ -21,16 +21,27 @@ const (
 	firstMarker = 20001
 )
 
-// A marker is a Service of the suite's own whose endpoint is another one at each change. A proxy
-// that answers with the new one has written the change, as it writes what it knows together.
+// A marker is a Service of the suite's own whose endpoint is another one at each change. A proxy that takes objects one by one may
+// write it before the others that came with it, but it has taken all of these before it takes the next marker. So
+// a change is written when the second one answers, as a proxy writes what it knows together.
 type marker struct {
 	player *player
 	round  uint16
 }
 
-// settle hands over a state with the next marker in it, and waits until clients reach that in both
-// families.
+// settle hands over a state with the next marker in it, and then the same state with another one, and waits for both.
 func (m *marker) settle(ctx context.Context, set func(State) error) error {
+	for range 2 {
+		if err := m.settleOne(ctx, set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleOne hands over a state with the next marker in it, and waits until clients reach that in both
+// families.
+func (m *marker) settleOne(ctx context.Context, set func(State) error) error {
 	m.round++
 	port := firstMarker + m.round
 	var state State
