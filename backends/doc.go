@@ -54,7 +54,9 @@
 // Equal saves writes. The engine compiles the old version of a port again rather than remember it, so Compile must depend on its arguments
 // only.
 //
-//	func (dialect) Equal(a, b Flow) bool { return a.Port == b.Port }
+//	func (dialect) Equal(a, b Flow) bool {
+//		return a.Port == b.Port && (a.Node == b.Node || reflect.DeepEqual(a.Node.Config(), b.Node.Config()))
+//	}
 //
 // List yields all that is there under your name, and is called only when that is unknown. What cannot be read is an error, never an
 // empty list.
@@ -128,7 +130,7 @@
 //
 // # Checklist
 //
-//  1. Own your objects by name: a table, a chain prefix, a dummy interface. The option
+//  1. Own your objects by name: a table, a chain prefix, a protocol number of routes. The option
 //     Name chooses the name. Touch nothing else, not even to read it if the data plane can avoid it.
 //  2. Both families and all protocols go through one Backend; commit them together if the
 //     data plane can.

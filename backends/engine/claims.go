@@ -50,12 +50,13 @@ func (c claims[ID, V]) winner(id ID) *V {
 	return &best.value
 }
 
-// add adds a claim unless the port has one.
+// add adds a claim unless the port has one, which then is the last: a port claims all that it wants in a row.
 func (c claims[ID, V]) add(id ID, one claim[V]) {
-	key := keyOf(one.port)
-	if !slices.ContainsFunc(c[id], func(o claim[V]) bool { return keyOf(o.port) == key }) {
-		c[id] = append(c[id], one)
+	list := c[id]
+	if n := len(list); n > 0 && keyOf(list[n-1].port) == keyOf(one.port) {
+		return
 	}
+	c[id] = append(list, one)
 }
 
 // remove takes the claim of a port back, if there is one.

@@ -21,7 +21,8 @@ type Object[ID comparable, V any] struct {
 	Value V
 
 	// Shared says that another port may want the same ID. An ID that is not Shared is one that a plan gives to one
-	// port only, such as that of a frontend.
+	// port only, such as that of a frontend. A change of a port costs time in the number of ports that want its objects, so
+	// what all ports want belongs to no port: see Compile.
 	Shared bool
 
 	// Rank decides between different Values for one ID: the highest wins.

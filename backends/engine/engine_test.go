@@ -214,6 +214,29 @@ type nodeless struct{ *plane }
 
 func (nodeless) Write(context.Context, []edit) error { return engine.ErrRefused }
 
+// Of the objects of one port with the same ID the first counts, whatever their ranks.
+func TestFirstOfOnePortCounts(t *testing.T) {
+	r := newRig(t)
+	r.engine = engine.New[string, string](doubtful{r.plane}, engine.Options{})
+	r.set("a", "", "b", "")
+	r.sync()
+	r.has("x", "first of "+of("a"))
+	r.set("a", "-")
+	r.sync()
+	r.has("x", "first of "+of("b"))
+}
+
+type doubtful struct{ *plane }
+
+func (d doubtful) Compile(p *plan.Plan, port *plan.Port, prev []object) ([]object, error) {
+	out, err := d.plane.Compile(p, port, prev)
+	if port != nil {
+		who := of(port.Name)
+		out = append(out, object{ID: "x", Value: "first of " + who, Shared: true}, object{ID: "x", Value: "second of " + who, Shared: true, Rank: 1})
+	}
+	return out, err
+}
+
 func TestConfigIsComparedWithoutList(t *testing.T) {
 	r := newRig(t)
 	r.set("a", "")

@@ -9,9 +9,10 @@ type turn[ID comparable, V any] struct {
 
 // A cell is one object before and after; nil is none.
 type cell[ID comparable, V any] struct {
-	id     ID
-	before *V
-	after  *V
+	id      ID
+	before  *V
+	after   *V
+	differs bool
 }
 
 // turn lets the ports of steps claim what they are to have, and no longer what they have.
@@ -70,17 +71,18 @@ func (r *round[ID, V]) note(t *turn[ID, V], id ID, own *V) {
 	t.cells = append(t.cells, cell[ID, V]{id: id, before: before})
 }
 
-// edits returns what has to be written.
+// edits returns what has to be written. It asks once for each object, as that may cost something.
 func (t *turn[ID, V]) edits() []Edit[ID, V] {
 	n := 0
 	for i := range t.cells {
-		if t.differs(&t.cells[i]) {
+		c := &t.cells[i]
+		if c.differs = t.differs(c); c.differs {
 			n++
 		}
 	}
 	out := make([]Edit[ID, V], 0, n)
 	for i := range t.cells {
-		if c := &t.cells[i]; t.differs(c) {
+		if c := &t.cells[i]; c.differs {
 			out = append(out, Edit[ID, V]{c.id, c.before, c.after})
 		}
 	}

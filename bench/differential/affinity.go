@@ -28,13 +28,7 @@ func (c *comparison) sticky(questions []*question, last memory) (diffs []differe
 		for j := range c.contenders {
 			wg.Go(func() {
 				for _, q := range group {
-					for range 4 {
-						r := c.send(j, q.probe, medium)
-						if r == timeout && !q.want[timeout] {
-							r = c.send(j, q.probe, long)
-						}
-						q.got[j][r]++
-					}
+					c.repeat(j, q)
 				}
 			})
 		}
@@ -60,6 +54,17 @@ func (c *comparison) sticky(questions []*question, last memory) (diffs []differe
 		}
 	}
 	return diffs, now
+}
+
+// repeat asks one contender a question four times.
+func (c *comparison) repeat(j int, q *question) {
+	for range 4 {
+		r := c.send(j, q.probe, medium)
+		if r == timeout && !q.want[timeout] {
+			r = c.send(j, q.probe, long)
+		}
+		q.got[j][r]++
+	}
 }
 
 // stays reports whether one contender answered with one endpoint of the plan's, and with the client's last one if that is still

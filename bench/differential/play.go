@@ -27,6 +27,7 @@ type player struct {
 	sabotage string    // nft statements that break our nftables after each change
 
 	states  int
+	last    memory         // of the last state of the cluster
 	byCause map[string]int // by id, "" unexplained
 }
 
@@ -75,7 +76,7 @@ func (p *player) cluster(ctx context.Context, seed uint64) (err error) {
 	defer func() { err = errors.Join(err, p.end(ctx, cl)) }()
 	var before map[string]*corev1.Service
 	var log []string
-	last := memory{}
+	p.last = memory{}
 	for step := range p.steps + 1 {
 		if step > 0 {
 			before = maps.Clone(cl.services)
@@ -84,11 +85,10 @@ func (p *player) cluster(ctx context.Context, seed uint64) (err error) {
 		if d := p.set(ctx, cl); d != nil {
 			return p.report(*d, seed, step, log)
 		}
-		diffs, now, err := p.compare(ctx, cl, before, seed, step, last)
+		diffs, err := p.compare(ctx, cl, before, rand.New(rand.NewPCG(seed, uint64(step)))) //nolint:gosec // to be played again
 		if err != nil {
 			return err
 		}
-		last = now
 		for _, d := range diffs {
 			if err := p.report(d, seed, step, log); err != nil {
 				return err
@@ -127,14 +127,15 @@ func (p *player) end(ctx context.Context, cl *cluster) error {
 }
 
 // compare asks all questions about one state.
-func (p *player) compare(ctx context.Context, cl *cluster, before map[string]*corev1.Service, seed uint64, step int, last memory) ([]difference, memory, error) {
+func (p *player) compare(ctx context.Context, cl *cluster, before map[string]*corev1.Service, r *rand.Rand) ([]difference, error) {
 	pl, err := cl.fresh()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	plain, sticky := p.questions(cl, pl, before, rand.New(rand.NewPCG(seed, uint64(step)))) //nolint:gosec // to be played again
+	plain, sticky := p.questions(cl, pl, before, r)
 	diffs := p.packets(plain)
-	stuck, now := p.sticky(sticky, last)
+	stuck, now := p.sticky(sticky, p.last)
+	p.last = now
 	diffs = append(diffs, stuck...)
 	for _, q := range sticky {
 		covered := p.counts["pools covered"]
@@ -151,7 +152,7 @@ func (p *player) compare(ctx context.Context, cl *cluster, before map[string]*co
 			diffs[i].ID = explain(diffs[i], asked[j], pl)
 		}
 	}
-	return diffs, now, nil
+	return diffs, nil
 }
 
 // questions draws what to ask: pairs of a source and a target, not too many of those that are slow to answer.
